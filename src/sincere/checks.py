@@ -1,0 +1,100 @@
+"""Checks of what callers pass in. Each message says what must hold, what came, and what to do.
+
+None of these reads a tensor's values except `check_finite`, so that no check makes a GPU wait.
+"""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from sincere.errors import InputError, OptionError
+
+
+def shape_of(tensor: Tensor) -> str:
+    """The shape as a reader writes it: `(512, 128)`."""
+    return str(tuple(tensor.shape))
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Refuse `value` unless it is one of `choices`."""
+    allowed = list(choices)
+    if not isinstance(value, str) or value not in allowed:
+        raise OptionError(f"{name} must be one of {', '.join(map(repr, allowed))}: got {value!r}.")
+
+
+def check_temperature(temperature: object) -> None:
+    """A temperature is a positive finite number, or a tensor with one element."""
+    if isinstance(temperature, Tensor):
+        if temperature.numel() != 1 or not temperature.is_floating_point():
+            raise OptionError(
+                "temperature as a tensor must hold one floating-point number: "
+                f"got shape {shape_of(temperature)}, {temperature.dtype}."
+            )
+        return
+    if isinstance(temperature, bool) or not isinstance(temperature, (int, float)):
+        raise OptionError(f"temperature must be a number or a tensor: got {type(temperature).__name__}.")
+    if not 0 < temperature < float("inf"):
+        raise OptionError(
+            f"temperature must be positive and finite: got {temperature}. "
+            "Usual values lie between 0.05 and 0.5; the papers use 0.1."
+        )
+
+
+def check_embeddings(name: str, embeddings: object) -> None:
+    """Embeddings are floating-point, (n, d) or (b, v, d)."""
+    if not isinstance(embeddings, Tensor):
+        raise InputError(f"{name} must be a torch.Tensor: got {type(embeddings).__name__}.")
+    if not embeddings.is_floating_point():
+        raise InputError(f"{name} must be floating-point: got {embeddings.dtype}. Call .float() on it.")
+    if embeddings.ndim not in (2, 3):
+        raise InputError(
+            f"{name} must have shape (n, d), or (b, v, d) for v views of b samples: got {shape_of(embeddings)}."
+        )
+    if embeddings.shape[-1] == 0:
+        raise InputError(f"{name} must have at least one dimension per embedding: got {shape_of(embeddings)}.")
+
+
+def check_finite(name: str, tensor: Tensor) -> None:
+    """Refuse NaN and infinity; reads the tensor, so it runs only when the caller asks for it."""
+    bad = ~torch.isfinite(tensor).flatten(1).all(dim=1) if tensor.ndim > 1 else ~torch.isfinite(tensor)
+    if bool(bad.any()):
+        rows = bad.nonzero().flatten().tolist()
+        shown = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")
+        raise InputError(
+            f"{name} must be finite: {len(rows)} of {tensor.shape[0]} rows hold NaN or infinity (rows {shown}). "
+            "Look for an overflow in the encoder (half precision, learning rate) or in the data."
+        )
+
+
+def check_labels(name: str, labels: object, samples: int, of: str, device: torch.device) -> None:
+    """Class labels are integers, (samples,) or multi-hot (samples, classes), on the embeddings' device."""
+    if not isinstance(labels, Tensor):
+        raise InputError(f"{name} must be a torch.Tensor: got {type(labels).__name__}. Use torch.as_tensor(...).")
+    if labels.ndim not in (1, 2) or labels.shape[0] != samples:
+        hint = ""
+        if labels.ndim == 1 and labels.shape[0] and samples == 2 * labels.shape[0]:
+            b = labels.shape[0]
+            hint = f" For 2 views pass {of} as ({b}, 2, d)."
+        elif labels.ndim == 2 and labels.shape[1] == 1:
+            hint = " Call .squeeze(1) on it."
+        raise InputError(
+            f"{name} must hold one class per sample of {of}: expected ({samples},), or ({samples}, classes) "
+            f"for multi-hot labels, got {shape_of(labels)}.{hint}"
+        )
+    if labels.is_floating_point() or labels.is_complex():
+        fix = (
+            "Call .long() on class numbers."
+            if labels.ndim == 1
+            else "Call .bool() on a multi-hot matrix, or use soft_label / SoftLabelLoss for probabilities."
+        )
+        raise InputError(f"{name} must be integers or booleans: got {labels.dtype}. {fix}")
+    check_device(name, labels, of, device)
+
+
+def check_device(name: str, tensor: Tensor, of: str, device: torch.device) -> None:
+    """Two tensors that meet in one loss live on one device."""
+    if tensor.device != device:
+        raise InputError(
+            f"{name} must be on the device of {of}, {device}: got {tensor.device}. Call .to({str(device)!r})."
+        )

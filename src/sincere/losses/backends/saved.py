@@ -1,0 +1,70 @@
+"""What a forward pass leaves for the backward pass, and what comes back: some numbers per anchor."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Saved:
+    """Statistics of every anchor, each (n,). Those that were not wanted hold what an empty sum would."""
+
+    weight_sum: Tensor
+    num_neg: Tensor
+    lse_all: Tensor
+    lse_neg: Tensor
+    lse_pos: Tensor
+    mean_pos: Tensor
+    mean_softplus: Tensor
+    mean_sigma: Tensor  # Σ_P w σ(lse_neg + margin − s) / Σ_P w = ∂mean_softplus/∂lse_neg
+
+    @classmethod
+    def empty(cls, like: Tensor) -> "Saved":
+        """Fresh arrays for as many anchors as `like` has rows."""
+        n = like.shape[0]
+        return cls(
+            weight_sum=like.new_zeros(n),
+            num_neg=like.new_zeros(n, dtype=torch.int64),
+            lse_all=like.new_full((n,), -torch.inf),
+            lse_neg=like.new_full((n,), -torch.inf),
+            lse_pos=like.new_full((n,), -torch.inf),
+            mean_pos=like.new_zeros(n),
+            mean_softplus=like.new_zeros(n),
+            mean_sigma=like.new_zeros(n),
+        )
+
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        return (
+            self.weight_sum,
+            self.num_neg,
+            self.lse_all,
+            self.lse_neg,
+            self.lse_pos,
+            self.mean_pos,
+            self.mean_softplus,
+            self.mean_sigma,
+        )
+
+    @property
+    def safe_weight_sum(self) -> Tensor:
+        """Σw, or 1 for an anchor without positives, whose gradient is zero anyway."""
+        return torch.where(self.weight_sum > 0, self.weight_sum, 1)
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """∂L/∂statistic for every anchor, each (n,); None for those that the loss does not use."""
+
+    lse_all: Tensor | None
+    lse_neg: Tensor | None
+    lse_pos: Tensor | None
+    mean_pos: Tensor | None
+    mean_softplus: Tensor | None
+
+    def through_lse_neg(self, saved: Saved) -> Tensor | None:
+        """lse_neg counts by itself and inside mean_softplus."""
+        inside = None if self.mean_softplus is None else self.mean_softplus * saved.mean_sigma
+        if inside is None or self.lse_neg is None:
+            return self.lse_neg if inside is None else inside
+        return self.lse_neg + inside

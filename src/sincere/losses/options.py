@@ -1,0 +1,118 @@
+"""The options that every loss shares: declared once, checked once, shown in every signature."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
+from difflib import get_close_matches
+from typing import ParamSpec, TypedDict, get_args
+
+import torch
+from torch import Tensor
+
+from sincere.checks import check_choice, check_temperature
+from sincere.errors import OptionError
+from sincere.types import Backend, Positives, Reduction, Similarity, SimilarityName
+
+
+class LossOptions(TypedDict, total=False):
+    """What may be passed by name to every loss function.
+
+    temperature: a positive number, or a one-element tensor to learn it.
+    reduction: "mean" over anchors that have a positive, "mean_all" over all labelled anchors,
+        "class_mean" per class and then over classes, "sum", or "none" for one value per anchor.
+    similarity: "cosine", "dot", "euclidean" (−½‖a−b‖²), or a function of two batches that
+        returns the (n, m) matrix (dense backend).
+    backend: "auto", "dense" (the definition, n×m memory) or "tiled" (memory linear in n).
+    positives: how multi-hot labels make positives: "any" shared label, or weighed by "jaccard".
+    weights: one non-negative weight per sample; weighs anchors.
+    ignore_label: the label of unlabelled samples; they are no anchors.
+    ignored_as_negatives: let unlabelled samples serve as negatives of everybody, instead of
+        leaving them out altogether.
+    include_batch: contrast with the batch *and* the given contrasts, not with the contrasts alone.
+    gather: contrast with the embeddings of all processes of torch.distributed.
+    check_finite: refuse NaN and infinity in the embeddings (makes a GPU wait).
+    """
+
+    temperature: float | Tensor
+    reduction: Reduction
+    similarity: Similarity
+    backend: Backend
+    positives: Positives
+    weights: Tensor | None
+    ignore_label: int
+    ignored_as_negatives: bool
+    include_batch: bool
+    gather: bool
+    check_finite: bool
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`LossOptions` with every default filled in and every value checked."""
+
+    temperature: float | Tensor = 0.1
+    reduction: Reduction = "mean"
+    similarity: Similarity = "cosine"
+    backend: Backend = "auto"
+    positives: Positives = "any"
+    weights: Tensor | None = None
+    ignore_label: int = -1
+    ignored_as_negatives: bool = False
+    include_batch: bool = False
+    gather: bool = False
+    check_finite: bool = False
+
+    def __post_init__(self) -> None:
+        check_temperature(self.temperature)
+        check_choice("reduction", self.reduction, get_args(Reduction))
+        check_choice("backend", self.backend, get_args(Backend))
+        check_choice("positives", self.positives, get_args(Positives))
+        if not callable(self.similarity):
+            check_choice("similarity", self.similarity, get_args(SimilarityName))
+
+
+DEFAULTS = {field.name: field.default for field in fields(Settings) if field.default is not MISSING}
+
+
+def settings_from(options: LossOptions) -> Settings:
+    """Check the options' names and values, and fill in the defaults."""
+    for name in options:
+        if name not in DEFAULTS:
+            close = get_close_matches(name, DEFAULTS, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise OptionError(f"unknown option {name!r}.{hint} Options: {', '.join(DEFAULTS)}.")
+    return Settings(**options)
+
+
+P = ParamSpec("P")
+
+
+def loss_function(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
+    """Make a public loss of `function`: full precision under autocast, and a signature that shows the options.
+
+    Autocast would compute the similarities in half precision, where e^(s/τ) loses most of its digits.
+    """
+
+    @functools.wraps(function)
+    def in_full_precision(*args: P.args, **kwargs: P.kwargs) -> Tensor:
+        embeddings = args[0] if args else kwargs.get("embeddings")
+        if isinstance(embeddings, Tensor) and torch.is_autocast_enabled(embeddings.device.type):
+            with torch.autocast(embeddings.device.type, enabled=False):
+                return function(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    in_full_precision.__signature__ = signature_with_options(function)  # type: ignore[attr-defined]
+    return in_full_precision
+
+
+def signature_with_options(function: Callable[..., object]) -> inspect.Signature:
+    """The signature of `function` with `**options` spelled out, so that help() and editors show them."""
+    signature = inspect.signature(function)
+    own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+        for name, default in DEFAULTS.items()
+        if name not in signature.parameters
+    ]
+    return signature.replace(parameters=[*own, *shared])

@@ -1,0 +1,288 @@
+"""From what a caller passes to what a backend needs: rows, their relation, and nothing else.
+
+After `make_pairs` there are no views, half-precision numbers, temperatures, processes or kinds of label left:
+only rows whose inner products are the logits s_ta = sim(z_t, z_a)/τ, and who is whose positive.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from sincere.checks import check_device, check_embeddings, check_finite, check_labels, shape_of
+from sincere.errors import InputError, OptionError
+from sincere.losses.gather import gather_rows, rank, rows_per_process
+from sincere.losses.options import Settings
+from sincere.losses.relation import Kind, Relation
+from sincere.losses.similarity import inner_product_rows, unit_rows
+
+SoftTargets = Literal["classes", "pairs"]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """n anchors, m contrasts, and everything a loss needs to know about them."""
+
+    anchors: Tensor  # (n, d)
+    contrasts: Tensor | None  # (m, d); None: the anchors themselves
+    relation: Relation
+    matrix: Callable[[], Tensor] | None  # all logits at once, for a similarity that is the caller's own function
+    settings: Settings
+    weights: Tensor | None  # (n,)
+    batch_shape: tuple[int, ...]  # (n,), or (b, v) where views came
+    counts: list[int]  # anchors of each process
+
+    def logits(self, rows: slice = slice(None)) -> Tensor:
+        """s_ta for the anchors in `rows` and all contrasts."""
+        if self.matrix is not None:
+            return self.matrix()[rows]
+        return self.anchors[rows] @ (self.anchors if self.contrasts is None else self.contrasts).T
+
+    @property
+    def own_rows(self) -> slice:
+        """Where this process's anchors stand among everybody's."""
+        start = sum(self.counts[: rank()]) if len(self.counts) > 1 else 0
+        return slice(start, start + self.relation.anchors)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """One set of embeddings with its labels, views folded into rows."""
+
+    rows: Tensor  # (n, d)
+    labels: Tensor  # (n,), (n, classes), or (n, m) pair weights
+    views: int
+
+    def gathered(self, counts: list[int]) -> "Samples":
+        return Samples(gather_rows(self.rows, counts), gather_rows(self.labels, counts), self.views)
+
+    def followed_by(self, more: "Samples") -> "Samples":
+        return Samples(torch.cat([self.rows, more.rows]), torch.cat([self.labels, more.labels]), self.views)
+
+
+def make_pairs(
+    embeddings: Tensor,
+    labels: Tensor,
+    contrast_embeddings: Tensor | None,
+    contrast_labels: Tensor | None,
+    settings: Settings,
+    soft: SoftTargets | None = None,
+) -> Pairs:
+    """Check and unify the input of a loss; `soft` names the kind of label that is no hard class."""
+    _check_combination(contrast_embeddings, contrast_labels, settings, soft)
+    check_embeddings("embeddings", embeddings)
+    if soft == "pairs":
+        anchors, others = _samples_with_pair_weights(embeddings, labels, contrast_embeddings)
+    else:
+        anchors = _samples("embeddings", embeddings, "labels", labels, soft)
+        others = None
+        if contrast_embeddings is not None and contrast_labels is not None:
+            others = _samples("contrast_embeddings", contrast_embeddings, "contrast_labels", contrast_labels, soft)
+            _check_contrasts(anchors, others)
+    if settings.check_finite:
+        check_finite("embeddings", embeddings)
+        if others is not None:
+            check_finite("contrast_embeddings", others.rows)
+
+    device = anchors.rows.device
+    counts = rows_per_process(anchors.rows.shape[0], device) if settings.gather else [anchors.rows.shape[0]]
+    contrasts = _contrasts(anchors, others, counts, settings)
+    in_batch = others is None or settings.include_batch
+    offset = (sum(counts[: rank()]) if len(counts) > 1 else 0) if in_batch else None
+    relation = _relation(anchors, contrasts, offset, settings, soft)
+    anchor_rows, contrast_rows, matrix = _logit_rows(anchors, contrasts, settings)
+    return Pairs(
+        anchors=anchor_rows,
+        contrasts=contrast_rows,
+        relation=relation,
+        matrix=matrix,
+        settings=settings,
+        weights=_anchor_weights(settings.weights, anchors),
+        batch_shape=tuple(embeddings.shape[:-1]),
+        counts=counts,
+    )
+
+
+def fold_views(embeddings: Tensor) -> tuple[Tensor, int]:
+    """(b, v, d) as (b·v, d), in at least single precision; and v."""
+    views = embeddings.shape[1] if embeddings.ndim == 3 else 1
+    rows = embeddings.flatten(0, 1) if embeddings.ndim == 3 else embeddings
+    return rows.float() if rows.dtype in (torch.float16, torch.bfloat16) else rows, views
+
+
+def _samples(name: str, embeddings: Tensor, label_name: str, labels: Tensor, soft: SoftTargets | None) -> Samples:
+    check_embeddings(name, embeddings)
+    if soft == "classes":
+        _check_soft_labels(label_name, labels, embeddings)
+    else:
+        check_labels(label_name, labels, embeddings.shape[0], name, embeddings.device)
+    rows, views = fold_views(embeddings)
+    if soft != "classes":
+        labels = labels.long()
+    return Samples(rows, labels.repeat_interleave(views, dim=0) if views != 1 else labels, views)
+
+
+def _samples_with_pair_weights(
+    embeddings: Tensor, weights: Tensor, contrast_embeddings: Tensor | None
+) -> tuple[Samples, Samples | None]:
+    rows, views = fold_views(embeddings)
+    contrast_samples = embeddings.shape[0]
+    others = None
+    if contrast_embeddings is not None:
+        check_embeddings("contrast_embeddings", contrast_embeddings)
+        contrast_samples = contrast_embeddings.shape[0]
+        contrast_rows, contrast_views = fold_views(contrast_embeddings)
+        others = Samples(contrast_rows, contrast_rows.new_zeros(contrast_rows.shape[0]), contrast_views)
+    expected = (embeddings.shape[0], contrast_samples)
+    if not isinstance(weights, Tensor) or weights.ndim != 2 or tuple(weights.shape) != expected:
+        came = shape_of(weights) if isinstance(weights, Tensor) else type(weights).__name__
+        raise InputError(
+            f'labels must hold one weight per pair of samples with targets="pairs": expected {expected}, got {came}. '
+            'For class probabilities pass targets="classes".'
+        )
+    check_device("labels", weights, "embeddings", embeddings.device)
+    column_views = views if others is None else others.views
+    weights = weights.to(rows.dtype).repeat_interleave(views, dim=0).repeat_interleave(column_views, dim=1)
+    return Samples(rows, weights, views), others
+
+
+def _contrasts(anchors: Samples, others: Samples | None, counts: list[int], settings: Settings) -> Samples | None:
+    """The set that anchors are contrasted with; None where it is the anchors themselves."""
+    if others is not None and settings.gather:
+        others = others.gathered(rows_per_process(others.rows.shape[0], others.rows.device))
+    if others is not None and not settings.include_batch:
+        return others
+    if others is None and len(counts) == 1:
+        return None
+    batch = anchors.gathered(counts)
+    return batch if others is None else batch.followed_by(others)
+
+
+def _relation(
+    anchors: Samples, contrasts: Samples | None, offset: int | None, settings: Settings, soft: SoftTargets | None
+) -> Relation:
+    contrast_labels = anchors.labels if contrasts is None else contrasts.labels
+    if soft == "pairs":
+        n, m = anchors.labels.shape
+        everyone = torch.ones(n, dtype=torch.bool, device=anchors.rows.device)
+        usable = torch.ones(m, dtype=torch.bool, device=anchors.rows.device)
+        return Relation("pairs", anchors.labels, contrast_labels, usable, everyone, offset)
+    labelled = ~_ignored(anchors.labels, settings.ignore_label)
+    usable = torch.ones_like(contrast_labels if contrast_labels.ndim == 1 else contrast_labels[:, 0], dtype=torch.bool)
+    if not settings.ignored_as_negatives:
+        usable = ~_ignored(contrast_labels, settings.ignore_label)
+    if anchors.labels.ndim == 1:
+        return Relation("classes", anchors.labels, contrast_labels, usable, labelled, offset)
+    kind: Kind = "soft" if soft == "classes" else settings.positives
+    dtype = anchors.rows.dtype
+    membership = _label_directions if soft == "classes" else _label_sets
+    return Relation(
+        kind, membership(anchors.labels, dtype), membership(contrast_labels, dtype), usable, labelled, offset
+    )
+
+
+def _ignored(labels: Tensor, ignore_label: int) -> Tensor:
+    """Which samples are unlabelled. In a label matrix only a negative mark can be told from a label."""
+    if labels.ndim == 1:
+        return labels == ignore_label
+    return (labels < 0).any(dim=1)
+
+
+def _label_sets(labels: Tensor, dtype: torch.dtype) -> Tensor:
+    return (labels > 0).to(dtype)
+
+
+def _label_directions(labels: Tensor, dtype: torch.dtype) -> Tensor:
+    return unit_rows(labels.to(dtype).clamp(min=0))
+
+
+def _logit_rows(
+    anchors: Samples, contrasts: Samples | None, settings: Settings
+) -> tuple[Tensor, Tensor | None, Callable[[], Tensor] | None]:
+    """Rows whose inner products are logits: each side carries τ^(−½), so equal sides stay equal."""
+    dtype = anchors.rows.dtype if contrasts is None else torch.promote_types(anchors.rows.dtype, contrasts.rows.dtype)
+    a = anchors.rows.to(dtype)
+    c = None if contrasts is None else contrasts.rows.to(dtype)
+    temperature = settings.temperature
+    if isinstance(temperature, Tensor):
+        temperature = temperature.reshape(()).to(device=a.device, dtype=dtype)
+    if callable(settings.similarity):
+        similarity = settings.similarity
+        other = a if c is None else c
+
+        def matrix() -> Tensor:
+            return _check_matrix(similarity(a, other), a.shape[0], other.shape[0]) / temperature
+
+        return a, c, matrix
+    a, c = inner_product_rows(a, c, settings.similarity)
+    scale = temperature**-0.5
+    return a * scale, None if c is None else c * scale, None
+
+
+def _anchor_weights(weights: Tensor | None, anchors: Samples) -> Tensor | None:
+    if weights is None:
+        return None
+    samples = anchors.rows.shape[0] // anchors.views if anchors.views else 0
+    if not isinstance(weights, Tensor) or tuple(weights.shape) != (samples,):
+        came = shape_of(weights) if isinstance(weights, Tensor) else type(weights).__name__
+        raise InputError(f"weights must hold one number per sample: expected ({samples},), got {came}.")
+    check_device("weights", weights, "embeddings", anchors.rows.device)
+    return weights.to(anchors.rows.dtype).repeat_interleave(anchors.views)
+
+
+def _check_matrix(matrix: Tensor, n: int, m: int) -> Tensor:
+    if tuple(matrix.shape) != (n, m):
+        raise InputError(
+            f"similarity must return one number per pair: expected ({n}, {m}), got {shape_of(matrix)}. "
+            "It is called with the anchors (n, d) and the contrasts (m, d)."
+        )
+    return matrix
+
+
+def _check_soft_labels(name: str, labels: object, embeddings: Tensor) -> None:
+    samples = embeddings.shape[0]
+    if not isinstance(labels, Tensor) or labels.ndim != 2 or labels.shape[0] != samples:
+        came = shape_of(labels) if isinstance(labels, Tensor) else type(labels).__name__
+        raise InputError(
+            f"{name} must hold class probabilities, one row per sample: expected ({samples}, classes), got {came}. "
+            'For one weight per pair pass targets="pairs"; for class numbers use SupConLoss, which it then equals.'
+        )
+    check_device(name, labels, "embeddings", embeddings.device)
+
+
+def _check_contrasts(anchors: Samples, others: Samples) -> None:
+    if anchors.rows.shape[1] != others.rows.shape[1]:
+        raise InputError(
+            "contrast_embeddings must have the embeddings' dimension: "
+            f"expected (m, {anchors.rows.shape[1]}), got {shape_of(others.rows)}."
+        )
+    check_device("contrast_embeddings", others.rows, "embeddings", anchors.rows.device)
+    if anchors.labels.shape[1:] != others.labels.shape[1:]:
+        raise InputError(
+            "labels and contrast_labels must be of one kind, both (n,) or both (n, classes) with the same classes: "
+            f"got {shape_of(anchors.labels)} and {shape_of(others.labels)}."
+        )
+
+
+def _check_combination(
+    contrast_embeddings: Tensor | None, contrast_labels: Tensor | None, settings: Settings, soft: SoftTargets | None
+) -> None:
+    if soft != "pairs" and (contrast_embeddings is None) != (contrast_labels is None):
+        missing = "contrast_labels" if contrast_labels is None else "contrast_embeddings"
+        raise InputError(f"contrast_embeddings and contrast_labels go together: {missing} is missing.")
+    if contrast_embeddings is None and settings.include_batch:
+        raise OptionError(
+            "include_batch=True adds the batch to given contrasts: pass contrast_embeddings, or leave it out."
+        )
+    if callable(settings.similarity) and settings.backend == "tiled":
+        raise OptionError(
+            'backend="tiled" computes similarities tile by tile from inner products, and a function of the '
+            'caller\'s gives whole matrices: use backend="dense" or "auto" with it.'
+        )
+    if soft == "pairs" and (settings.gather or settings.include_batch):
+        raise OptionError(
+            'targets="pairs" describes the pairs that were passed in, so it cannot be joined with other processes\' '
+            'or the batch\'s: use targets="classes", whose weights follow from the labels.'
+        )

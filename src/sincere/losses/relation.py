@@ -1,0 +1,90 @@
+"""Who is a positive of whom: the one place where labels become pairs.
+
+For anchor t and contrast a, the weight w_ta ≥ 0 says how much a is a positive of t.
+A(t) = usable contrasts other than t itself, P(t) = {a ∈ A: w_ta > 0}, N(t) = {a ∈ A: w_ta = 0}.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Kind = Literal["classes", "any", "jaccard", "soft", "pairs"]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Labels of n anchors and m contrasts, in the form that `weights` needs.
+
+    kind "classes": (n,) and (m,) class numbers. "any", "jaccard": (n, classes) and (m, classes) of 0 and 1.
+    "soft": unit rows, (n, classes) and (m, classes). "pairs": anchor holds the (n, m) weights themselves.
+    """
+
+    kind: Kind
+    anchor: Tensor
+    contrast: Tensor
+    usable: Tensor  # (m,) or (n, m): may this contrast take part at all
+    labelled: Tensor  # (n,): may this sample be an anchor
+    self_offset: int | None  # anchor t is contrast t + self_offset; None: no anchor is among the contrasts
+
+    @property
+    def anchors(self) -> int:
+        return self.labelled.shape[0]
+
+    @property
+    def contrasts(self) -> int:
+        return self.usable.shape[-1]
+
+    def weights(self, rows: slice = slice(None)) -> Tensor:
+        """w for the anchors in `rows`: (r, m), boolean where every positive weighs alike."""
+        weights = _WEIGHTS[self.kind](self.anchor[rows], self.contrast)
+        usable = self.others(rows) & self.labelled[rows].unsqueeze(1)
+        return weights & usable if weights.dtype == torch.bool else torch.where(usable, weights, 0)
+
+    def others(self, rows: slice = slice(None)) -> Tensor:
+        """A(t) for the anchors in `rows`, as a boolean mask (r, m)."""
+        start, stop, _ = rows.indices(self.anchors)
+        usable = self.usable[rows] if self.usable.ndim == 2 else self.usable.expand(stop - start, -1)
+        if self.self_offset is None:
+            return usable
+        return usable & ~self.is_self(start, stop)
+
+    def is_self(self, start: int, stop: int) -> Tensor:
+        """Which contrast is the anchor itself, for anchors start..stop."""
+        assert self.self_offset is not None
+        own = torch.arange(start + self.self_offset, stop + self.self_offset, device=self.usable.device)
+        return own.unsqueeze(1) == torch.arange(self.contrasts, device=self.usable.device)
+
+
+def same_class(anchor: Tensor, contrast: Tensor) -> Tensor:
+    return anchor.unsqueeze(1) == contrast.unsqueeze(0)
+
+
+def shares_a_label(anchor: Tensor, contrast: Tensor) -> Tensor:
+    return anchor @ contrast.T > 0
+
+
+def jaccard_index(anchor: Tensor, contrast: Tensor) -> Tensor:
+    """|y_t ∩ y_a| / |y_t ∪ y_a|."""
+    shared = anchor @ contrast.T
+    union = anchor.sum(dim=1, keepdim=True) + contrast.sum(dim=1) - shared
+    return torch.where(shared > 0, shared / torch.where(union > 0, union, 1), 0)
+
+
+def label_similarity(anchor: Tensor, contrast: Tensor) -> Tensor:
+    return anchor @ contrast.T
+
+
+def given_weights(weights: Tensor, contrast: Tensor) -> Tensor:
+    return weights
+
+
+_WEIGHTS: dict[Kind, Callable[[Tensor, Tensor], Tensor]] = {
+    "classes": same_class,
+    "any": shares_a_label,
+    "jaccard": jaccard_index,
+    "soft": label_similarity,
+    "pairs": given_weights,
+}

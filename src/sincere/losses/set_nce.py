@@ -1,0 +1,59 @@
+"""The set loss: the probability of a class's members all at once."""
+
+from typing import Literal, Unpack
+
+from torch import Tensor
+
+from sincere.checks import check_choice
+from sincere.errors import OptionError
+from sincere.losses.backends import set_rows
+from sincere.losses.backends.select import select_backend
+from sincere.losses.options import LossOptions, loss_function, settings_from
+from sincere.losses.pairs import make_pairs
+from sincere.losses.reduction import reduce_over_anchors
+
+
+@loss_function
+def set_nce(
+    embeddings: Tensor,
+    labels: Tensor,
+    contrast_embeddings: Tensor | None = None,
+    contrast_labels: Tensor | None = None,
+    *,
+    method: Literal["auto", "exact", "saddle"] = "auto",
+    **options: Unpack[LossOptions],
+) -> Tensor:
+    r"""The set loss: which k of the other samples are the anchor's class, as one question.
+
+    .. math:: \ell_t = \frac{1}{k} \Big[ \log e_k\big(\{e^{s_{ta}}\}_{a \in A}\big) - \sum_{p \in P} s_{tp} \Big],
+              \qquad k = |P|
+
+    e_k is the elementary symmetric polynomial: the sum over all k-subsets of A of the product of their e^s. With π_a
+    the probability that a is in a random k-subset, ∂ℓ/∂s_tp = (π_p − 1)/k ≤ 0 and ∂ℓ/∂s_tn = π_n/k ≥ 0: members of
+    a class are never pushed apart.
+
+    Source: ours; the probability is SINCERE's Eq. 17 (arXiv 2309.14277, Appendix B), whose Section 5 leaves the loss
+    open as exponential. docs/set-loss.md derives it, the algorithms and their accuracy.
+    Conventions: as :func:`sincere`; k = 1 gives InfoNCE; a batch of one class gives 0.
+
+    Args:
+        embeddings: (n, d), or (b, v, d).
+        labels: integer classes, or multi-hot with positives="any"; a set has members, so "jaccard" is refused.
+        contrast_embeddings: (m, d).
+        contrast_labels: labels of the contrasts.
+        method: "exact" by a recurrence, O(m·k) an anchor; "saddle" by an approximation, O(m) an anchor, whose value is
+            within 0.08/k of the exact one; "auto" takes "exact" while m·k is small.
+        options: see :class:`sincere.losses.options.LossOptions`.
+    """
+    check_choice("method", method, ("auto", "exact", "saddle"))
+    settings = settings_from(options)
+    pairs = make_pairs(embeddings, labels, contrast_embeddings, contrast_labels, settings)
+    if pairs.relation.kind == "jaccard":
+        raise OptionError(
+            'the set loss asks which samples are members, and positives="jaccard" gives degrees of membership: '
+            'use positives="any", or another loss with "jaccard".'
+        )
+    backend, _ = select_backend(pairs)
+    compute = set_rows.dense_values if backend == "dense" else set_rows.tiled_values
+    per_anchor, num_pos = compute(pairs, method)
+    return reduce_over_anchors(per_anchor, num_pos > 0, pairs)

@@ -1,0 +1,46 @@
+"""Soft labels: how much two samples belong together is a number, not a yes or no."""
+
+from typing import Literal, Unpack
+
+from torch import Tensor
+
+from sincere.checks import check_choice
+from sincere.losses.backends.select import row_statistics
+from sincere.losses.options import LossOptions, loss_function, settings_from
+from sincere.losses.pairs import make_pairs
+from sincere.losses.reduction import reduce_over_anchors
+
+
+@loss_function
+def soft_label(
+    embeddings: Tensor,
+    labels: Tensor,
+    contrast_embeddings: Tensor | None = None,
+    contrast_labels: Tensor | None = None,
+    *,
+    targets: Literal["classes", "pairs"] = "classes",
+    **options: Unpack[LossOptions],
+) -> Tensor:
+    r"""Generalised supervised contrastive loss: cross-entropy between label similarity and embedding similarity.
+
+    .. math:: \ell_t = -\sum_{a \in A} w_{ta} \log \frac{e^{s_{ta}}}{\sum_{a' \in A} e^{s_{ta'}}},
+              \qquad \sum_{a \in A} w_{ta} = 1
+
+    Source: Kim et al., 2022, arXiv 2206.00384 (GenSCL).
+    Conventions: as :func:`supcon`, which it equals for one-hot labels. Weights are normalised over A here, so any
+    scale will do. An anchor without a positive weight carries no loss.
+
+    Args:
+        embeddings: (n, d), or (b, v, d).
+        labels: targets="classes": class probabilities (n, classes), as from mixup, CutMix or a teacher; w is the cosine
+            of two samples' rows. A row with a negative entry is unlabelled. targets="pairs": w itself, (n, m) ≥ 0, or
+            (b, b) for samples with views.
+        contrast_embeddings: (m, d).
+        contrast_labels: class probabilities of the contrasts; not used with targets="pairs".
+        options: see :class:`sincere.losses.options.LossOptions`.
+    """
+    check_choice("targets", targets, ("classes", "pairs"))
+    settings = settings_from(options)
+    pairs = make_pairs(embeddings, labels, contrast_embeddings, contrast_labels, settings, soft=targets)
+    stats = row_statistics(pairs, "lse_all", "mean_pos")
+    return reduce_over_anchors(stats["lse_all"] - stats["mean_pos"], stats.has_positive, pairs)

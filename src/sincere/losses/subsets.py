@@ -1,0 +1,150 @@
+"""Sums over all subsets of a given size: log e_k, and how often each element is in such a subset.
+
+e_k(x_1, …, x_m) is the sum over all k-subsets of the product of their x; here x_a = e^{s_a}. Draw each element
+independently with probability p_a = σ(s_a + λ), whatever λ is. Then
+
+    log e_k = Σ_a softplus(s_a + λ) − kλ + log Pr[k elements are drawn],
+
+because e^{kλ} e_k is the weight of all draws of size k, and Π_a (1 + e^{s_a + λ}) that of all draws. We take the λ
+that draws k elements on average: the probability on the right is then far from zero, so its plain recurrence
+
+    Pr_a[j] = (1 − p_a) Pr_{a−1}[j] + p_a Pr_{a−1}[j − 1]
+
+needs no logarithms and cannot over- or underflow, and for many elements it is so smooth that a formula replaces it.
+"""
+
+import torch
+from torch import Tensor
+
+NEWTON_STEPS = 60
+
+
+def balancing_tilt(s: Tensor, members: Tensor, k: Tensor) -> Tensor:
+    """λ with Σ_a σ(s_a + λ) = k, per row; 0 where k is 0 or all, for which there is none.
+
+    Newton's method inside a bracket that is halved wherever Newton would leave it, so flat stretches between
+    well-separated scores cost a few steps and never a wrong answer.
+    """
+    count = members.sum(dim=1)
+    solvable = (k > 0) & (k < count)
+    share = torch.where(solvable, k / count.clamp(min=1), 0.5).to(s.dtype)
+    centre = share.log() - torch.log1p(-share)
+    low = centre - s.masked_fill(~members, -torch.inf).amax(dim=1)
+    high = centre - s.masked_fill(~members, torch.inf).amin(dim=1)
+    low, high = torch.where(solvable, low, 0), torch.where(solvable, high, 0)
+    tilt = (low + high) / 2
+    for _ in range(NEWTON_STEPS):
+        p = drawing_probabilities(s, members, tilt)
+        excess = p.sum(dim=1) - k
+        low = torch.where(excess < 0, tilt, low)
+        high = torch.where(excess > 0, tilt, high)
+        newton = tilt - excess / (p * (1 - p)).sum(dim=1)
+        inside = (newton > low) & (newton < high)
+        moved = torch.where(inside, newton, (low + high) / 2)
+        # At the last bit the bracket cannot shrink, and moving on would leave the best point.
+        updated = torch.where(solvable & (excess != 0), moved, tilt)
+        if not torch.compiler.is_compiling() and bool(torch.equal(updated, tilt)):
+            break
+        tilt = updated
+    return tilt
+
+
+def drawing_probabilities(s: Tensor, members: Tensor, tilt: Tensor) -> Tensor:
+    """p_a = σ(s_a + λ), and 0 for what is no member."""
+    return torch.where(members, torch.sigmoid(s + tilt.unsqueeze(1)), 0)
+
+
+def count_distribution(p: Tensor, largest: int) -> Tensor:
+    """Pr[j elements are drawn] for j = 0 … largest: (rows, largest + 1), by the recurrence."""
+    state = p.new_zeros(p.shape[0], largest + 1)
+    state[:, 0] = 1
+    for probability in p.unbind(dim=1):
+        state = after_one_more(state, probability)
+    return state
+
+
+def after_one_more(state: Tensor, probability: Tensor) -> Tensor:
+    """The distribution of the count after one more element."""
+    drawn = (state * probability.unsqueeze(1))[:, :-1]
+    return state * (1 - probability).unsqueeze(1) + torch.nn.functional.pad(drawn, (1, 0))
+
+
+def exact_log_probability(p: Tensor, k: Tensor) -> Tensor:
+    """log Pr[k elements are drawn], differentiable by autograd; O(m·k) a row."""
+    largest = p.shape[1] if torch.compiler.is_compiling() else int(k.max()) if k.numel() else 0
+    return count_distribution(p, largest).gather(1, k.unsqueeze(1)).squeeze(1).log()
+
+
+def exact_inclusion(p: Tensor, k: Tensor) -> Tensor:
+    """π_a = Pr[a is drawn | k elements are drawn]: (rows, m), each in [0, 1], Σ_a π_a = k.
+
+    π_a = p_a Pr[k − 1 of the others are drawn] / Pr[k are drawn]. The others are those before a, whose distributions
+    the recurrence passes through, and those after a, from the same recurrence run backwards: sums of positive
+    numbers throughout, where dividing a out of the full distribution would cancel.
+    """
+    rows, m = p.shape
+    largest = int(k.max()) if k.numel() else 0
+    before = p.new_empty(m, rows, largest + 1)
+    state = p.new_zeros(rows, largest + 1)
+    state[:, 0] = 1
+    for a in range(m):
+        before[a] = state
+        state = after_one_more(state, p[:, a])
+    of_size_k = state.gather(1, k.unsqueeze(1)).squeeze(1)
+    # With j drawn before a, k − 1 − j are missing after it.
+    missing = (k.unsqueeze(1) - 1) - torch.arange(largest + 1, device=p.device)
+    inclusion = torch.empty_like(p)
+    after = p.new_zeros(rows, largest + 1)
+    after[:, 0] = 1
+    for a in range(m - 1, -1, -1):
+        matching = torch.where(missing >= 0, after.gather(1, missing.clamp(min=0)), 0)
+        inclusion[:, a] = p[:, a] * (before[a] * matching).sum(dim=1)
+        after = after_one_more(after, p[:, a])
+    return (inclusion / torch.where(of_size_k > 0, of_size_k, 1).unsqueeze(1)).clamp(max=1)
+
+
+# Where the two corrections of the saddle point fade out, as powers of V. Larger values forget them too early, smaller
+# ones let them grow where they no longer hold; at these the error stays below 0.08 everywhere (docs/set-loss.md).
+FADE_SPREAD, FADE_SKEW = 0.25, 0.05
+
+
+def saddle_log_probability(p: Tensor) -> Tensor:
+    """log Pr[k elements are drawn] at the balancing tilt, by a saddle point that stays finite:
+
+        log(e^{−V} I₀(V)) − ¾ Q / (V² + ¼) − (5/24) T² / (V³ + 1/20),   v = p(1 − p), V = Σv, Q = Σv², T = Σv(1 − 2p).
+
+    The textbook's −½ log 2πV is right for large V and explodes as V → 0, just where training leads. There the elements
+    drawn against the odds and those left out against the odds are two Poisson counts of mean V/2, which agree with
+    probability e^{−V} I₀(V); and for large V that is 1/√(2πV) again. The other terms are the next order of the
+    saddle point, (κ₄ − V)/8V² − 5κ₃²/24V³ with κ₄ = V − 6Q and κ₃ = T, faded out where V is small.
+    """
+    v = p * (1 - p)
+    total, squares, skew = v.sum(dim=1), v.square().sum(dim=1), (v * (1 - 2 * p)).sum(dim=1)
+    agreement: Tensor = torch.special.i0e(total)
+    return (
+        agreement.log()
+        - 0.75 * squares / (total.square() + FADE_SPREAD)
+        - 5 / 24 * skew.square() / (total.pow(3) + FADE_SKEW)
+    )
+
+
+def saddle_inclusion(p: Tensor) -> Tensor:
+    """π_a as the derivative of that formula with respect to s_a, clamped to [0, 1], where the true one lies.
+
+    λ follows s, so the derivative of any Σ_b h(p_b) is v_a (h'(p_a) − Σ_b v_b h'(p_b) / V); with c(p) = the formula's
+    partial derivatives times h' of V, Q and T, π_a = p_a + v_a (c(p_a) − Σ_b v_b c(p_b) / V).
+    """
+    v, slope = p * (1 - p), 1 - 2 * p
+    total = v.sum(dim=1, keepdim=True)
+    squares, skew = v.square().sum(dim=1, keepdim=True), (v * slope).sum(dim=1, keepdim=True)
+    spread_scale, skew_scale = total.square() + FADE_SPREAD, total.pow(3) + FADE_SKEW
+    by_total: Tensor = (
+        torch.special.i1e(total) / torch.special.i0e(total)
+        - 1
+        + 1.5 * squares * total / spread_scale.square()
+        + 5 / 8 * (skew * total / skew_scale).square()
+    )
+    by_squares, by_skew = -0.75 / spread_scale, -5 / 12 * skew / skew_scale
+    c = by_total * slope + by_squares * 2 * v * slope + by_skew * (1 - 6 * v)
+    mean = (v * c).sum(dim=1, keepdim=True) / torch.where(total > 0, total, 1)
+    return (p + v * (c - mean)).clamp(0, 1)

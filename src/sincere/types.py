@@ -1,0 +1,13 @@
+"""Names for the values that options can take; everybody may import this, it imports nothing of ours."""
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+from torch import Tensor
+
+Reduction: TypeAlias = Literal["mean", "mean_all", "class_mean", "sum", "none"]
+Backend: TypeAlias = Literal["auto", "dense", "tiled"]
+Positives: TypeAlias = Literal["any", "jaccard"]
+SimilarityName: TypeAlias = Literal["cosine", "dot", "euclidean"]
+SimilarityFunction: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+Similarity: TypeAlias = SimilarityName | SimilarityFunction
