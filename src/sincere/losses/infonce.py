@@ -38,7 +38,8 @@ def infonce(
         if embeddings.ndim != 3 or embeddings.shape[1] < 2:
             raise InputError(
                 "embeddings must hold at least two views of each sample, (b, v, d) with v ≥ 2, since an anchor's "
-                f"positive is its other view: got {shape_of(embeddings)}. Stack the views on dim 1, or pass contrast_embeddings."
+                f"positive is its other view: got {shape_of(embeddings)}. Stack the views on dim 1, or pass "
+                "contrast_embeddings."
             )
         return sincere(embeddings, _sample_numbers(samples, embeddings, options), **options)
     check_embeddings("contrast_embeddings", contrast_embeddings)

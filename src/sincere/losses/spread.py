@@ -60,12 +60,12 @@ def _own_view_logits(embeddings: Tensor, settings: Settings) -> Tensor:
     samples = embeddings.shape[0]
     if callable(settings.similarity):
         similarity = settings.similarity
-        grid = rows.view(samples, views, -1).unbind(1)
+        grid = embeddings.to(rows.dtype).unbind(1)
         matrix = torch.stack([torch.stack([similarity(a, c).diagonal() for c in grid], dim=1) for a in grid], dim=1)
     else:
         a, c = inner_product_rows(rows, None, settings.similarity)
-        a, c = a.view(samples, views, -1), (a if c is None else c).view(samples, views, -1)
-        matrix = a @ c.mT
+        c = a if c is None else c
+        matrix = a.view(samples, views, a.shape[1]) @ c.view(samples, views, c.shape[1]).mT
     others = ~torch.eye(views, dtype=torch.bool, device=rows.device)
     total = torch.where(others, matrix, 0).sum(dim=2)
     return total.flatten() / (views - 1) / settings.temperature

@@ -33,6 +33,7 @@ def balancing_tilt(s: Tensor, members: Tensor, k: Tensor) -> Tensor:
     high = centre - s.masked_fill(~members, torch.inf).amin(dim=1)
     low, high = torch.where(solvable, low, 0), torch.where(solvable, high, 0)
     tilt = (low + high) / 2
+    enough = 4 * torch.finfo(s.dtype).eps * count
     for _ in range(NEWTON_STEPS):
         p = drawing_probabilities(s, members, tilt)
         excess = p.sum(dim=1) - k
@@ -41,11 +42,10 @@ def balancing_tilt(s: Tensor, members: Tensor, k: Tensor) -> Tensor:
         newton = tilt - excess / (p * (1 - p)).sum(dim=1)
         inside = (newton > low) & (newton < high)
         moved = torch.where(inside, newton, (low + high) / 2)
-        # At the last bit the bracket cannot shrink, and moving on would leave the best point.
-        updated = torch.where(solvable & (excess != 0), moved, tilt)
-        if not torch.compiler.is_compiling() and bool(torch.equal(updated, tilt)):
+        unsettled = solvable & (excess.abs() > enough)
+        tilt = torch.where(unsettled, moved, tilt)
+        if not torch.compiler.is_compiling() and not bool(unsettled.any()):
             break
-        tilt = updated
     return tilt
 
 

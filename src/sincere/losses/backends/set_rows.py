@@ -36,7 +36,7 @@ def dense_values(pairs: Pairs, method: str) -> tuple[Tensor, Tensor]:
     k = positive.sum(dim=1)
     if torch.compiler.is_compiling() and method == "auto":
         method = "saddle"  # the largest k is data, and a compiled graph may not look at it
-    if _resolve(method, s.shape[1], k) == "saddle":
+    if resolve_method(method, s.shape[1], k) == "saddle":
         values: Tensor = _SaddleValues.apply(s, positive, members, k)  # type: ignore[no-untyped-call]
         return values, k
     s = _exact_precision(s)
@@ -68,7 +68,7 @@ def _has_choice(members: Tensor, k: Tensor) -> Tensor:
     return (k > 0) & (k < members.sum(dim=1))
 
 
-def _resolve(method: str, contrasts: int, k: Tensor) -> str:
+def resolve_method(method: str, contrasts: int, k: Tensor) -> str:
     if method != "auto":
         return method
     largest = int(k.max()) if k.numel() else 0
@@ -85,7 +85,7 @@ class _SaddleValues(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, s: Tensor, positive: Tensor, members: Tensor, k: Tensor) -> Tensor:
-        values, tilt = _values_of_block(s, positive, members, k, "saddle")
+        values, tilt = values_of_block(s, positive, members, k, "saddle")
         ctx.save_for_backward(s, positive, members, k, tilt)
         return values
 
@@ -96,7 +96,7 @@ class _SaddleValues(torch.autograd.Function):
         return _gradient_of_block(s, positive, members, k, tilt, grad, "saddle"), None, None, None
 
 
-def _values_of_block(s: Tensor, positive: Tensor, members: Tensor, k: Tensor, method: str) -> tuple[Tensor, Tensor]:
+def values_of_block(s: Tensor, positive: Tensor, members: Tensor, k: Tensor, method: str) -> tuple[Tensor, Tensor]:
     """ℓ and λ of the anchors whose logits are the rows of `s`."""
     if s.numel() == 0:
         return s.sum(dim=1), s.sum(dim=1)
@@ -147,13 +147,13 @@ def _forward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     relation = _relation(anchor_labels, contrast_labels, usable, labelled, kind, self_offset)
     k = _positives_per_anchor(relation)
-    method = _resolve(method, relation.contrasts, k)
+    method = resolve_method(method, relation.contrasts, k)
     values, tilt = anchors.new_zeros(anchors.shape[0]), anchors.new_zeros(anchors.shape[0])
     with torch.autocast(anchors.device.type, enabled=False):
         for rows in row_blocks(relation.anchors, relation.contrasts):
             s = anchors[rows] @ contrasts.T
             positive, members = relation.weights(rows) > 0, relation.others(rows)
-            values[rows], tilt[rows] = _values_of_block(s, positive, members, k[rows], method)
+            values[rows], tilt[rows] = values_of_block(s, positive, members, k[rows], method)
     return values, k, tilt
 
 
@@ -173,7 +173,7 @@ def _backward(
     grad: Tensor,
 ) -> tuple[Tensor, Tensor]:
     relation = _relation(anchor_labels, contrast_labels, usable, labelled, kind, self_offset)
-    method = _resolve(method, relation.contrasts, k)
+    method = resolve_method(method, relation.contrasts, k)
     anchor_grad, contrast_grad = torch.zeros_like(anchors), torch.zeros_like(contrasts)
     with torch.autocast(anchors.device.type, enabled=False):
         for rows in row_blocks(relation.anchors, relation.contrasts):

@@ -1,0 +1,239 @@
+"""What a batch and its embeddings look like, in numbers and in words."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import isfinite, log
+
+import torch
+from torch import Tensor
+
+from sincere.checks import shape_of
+from sincere.errors import InputError
+from sincere.losses.backends.dense import softplus, statistics_of_logits
+from sincere.losses.backends.row_blocks import row_blocks
+from sincere.losses.backends.set_rows import resolve_method, values_of_block
+from sincere.losses.floors import simplex_floors, simplex_gap
+from sincere.losses.options import settings_from
+from sincere.losses.pairs import Pairs, make_pairs
+from sincere.losses.reduction import reduce_over_anchors
+from sincere.types import SimilarityName
+
+EPSILON = 0.25  # the margin at which ε-SupInfoNCE is read, its function's default
+
+
+@dataclass(frozen=True)
+class LossReading:
+    """One loss on one batch. The floor is its value at the regular simplex; None where there is no such thing."""
+
+    value: float
+    floor: float | None
+
+    @property
+    def excess(self) -> float | None:
+        """How much is left to gain."""
+        return None if self.floor is None else self.value - self.floor
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Everything `diagnose` found; print it to read it."""
+
+    samples: int  # rows: views of one sample count each
+    dim: int
+    temperature: float
+    class_counts: dict[int, int]  # of labelled rows
+    unlabelled: int
+    anchors_without_positives: int
+    norms: tuple[float, float, float]  # least, mean, largest, before normalisation
+    repulsion: float  # share of same-class pairs that SupCon pushes apart; SINCERE and the set loss push none
+    losses: dict[str, LossReading]
+    kl_bound: dict[int, float]  # per class: KL(class ‖ rest) ≥ this many nats
+    messages: tuple[str, ...] = ()
+
+    @property
+    def single_class(self) -> bool:
+        return len(self.class_counts) == 1
+
+    def __str__(self) -> str:
+        counts = sorted(self.class_counts.values())
+        spread = f"{counts[0]} to {counts[-1]} rows each" if counts else "no labelled row"
+        lines = [
+            f"{self.samples} embeddings of dimension {self.dim}, {len(self.class_counts)} classes, {spread}"
+            + (f", {self.unlabelled} unlabelled" if self.unlabelled else ""),
+            f"norms {self.norms[0]:.3g} to {self.norms[2]:.3g}, mean {self.norms[1]:.3g}; "
+            f"{self.anchors_without_positives} anchors without positives",
+            f"SupCon pushes apart {100 * self.repulsion:.1f} % of same-class pairs; SINCERE and the set loss none",
+            f"{'loss at temperature ' + format(self.temperature, 'g'):<28}{'value':>9}{'floor':>9}{'excess':>9}",
+        ]
+        for name, reading in self.losses.items():
+            floor = "–" if reading.floor is None else f"{reading.floor:.4f}"
+            excess = "–" if reading.excess is None else f"{reading.excess:.4f}"
+            lines.append(f"  {name:<26}{reading.value:>9.4f}{floor:>9}{excess:>9}")
+        if self.kl_bound:
+            bounds = self.kl_bound.values()
+            lines.append(f"KL(class ‖ rest) is at least {min(bounds):.3f} to {max(bounds):.3f} nats")
+        lines += [f"! {message}" for message in self.messages]
+        return "\n".join(lines)
+
+
+@torch.no_grad()
+def diagnose(
+    embeddings: Tensor,
+    labels: Tensor,
+    *,
+    temperature: float = 0.1,
+    similarity: SimilarityName = "cosine",
+    ignore_label: int = -1,
+) -> Diagnosis:
+    r"""Look at a batch: what its classes are, what the losses say and could say, and what is wrong, in words.
+
+    Costs about as much as one forward pass of a loss, in memory linear in n, so it can be logged every step.
+
+    >>> print(diagnose(torch.eye(4), torch.tensor([0, 0, 1, 2])).messages[0])
+    2 of 4 anchors have no positive and carry no loss: a sampler that draws at least two of each class, or two views, \
+would use them
+
+    Args:
+        embeddings: (n, d), or (b, v, d).
+        labels: integer classes (n,) or (b,).
+        temperature: the losses' temperature.
+        similarity: the losses' similarity.
+        ignore_label: the label of unlabelled samples.
+    """
+    settings = settings_from(
+        {"temperature": temperature, "similarity": similarity, "ignore_label": ignore_label, "reduction": "mean"}
+    )
+    if isinstance(labels, Tensor) and labels.ndim != 1:
+        raise InputError(f"diagnose takes one integer class per sample: expected (n,), got {shape_of(labels)}.")
+    pairs = make_pairs(embeddings, labels, None, None, settings)
+    rows = _read_rows(pairs)
+    norms = embeddings.detach().flatten(0, -2).double().norm(dim=1)
+    counts, kl_bound = _by_class(pairs, rows)
+    found = Diagnosis(
+        samples=norms.shape[0],
+        dim=embeddings.shape[-1],
+        temperature=float(temperature),
+        class_counts=counts,
+        unlabelled=int((~pairs.relation.labelled).sum()),
+        anchors_without_positives=int((pairs.relation.labelled & (rows["num_pos"] == 0)).sum()),
+        norms=(float(norms.min()), float(norms.mean()), float(norms.max())) if norms.numel() else (0.0, 0.0, 0.0),
+        repulsion=float(rows["repelled"].sum() / rows["num_pos"].sum().clamp(min=1)),
+        losses=_loss_readings(pairs, rows, len(counts), temperature if similarity == "cosine" else None),
+        kl_bound=kl_bound,
+    )
+    return replace(found, messages=tuple(_messages(found)))
+
+
+def _read_rows(pairs: Pairs) -> dict[str, Tensor]:
+    """Every loss and count of every anchor, block by block: name → (n,)."""
+    relation = pairs.relation
+    blocks = [_read_block(pairs, rows) for rows in row_blocks(relation.anchors, relation.contrasts)]
+    if not blocks:
+        blocks = [_read_block(pairs, slice(0, 0))]
+    return {name: torch.cat([block[name] for block in blocks]) for name in blocks[0]}
+
+
+def _read_block(pairs: Pairs, rows: slice) -> dict[str, Tensor]:
+    s, weights, others = pairs.logits(rows), pairs.relation.weights(rows), pairs.relation.others(rows)
+    stats = statistics_of_logits(
+        s, weights, others, ("lse_all", "lse_neg", "lse_pos", "mean_pos", "mean_softplus"), 0.0
+    )
+    num_pos = weights.sum(dim=1)
+    share = 1 / num_pos.clamp(min=1)
+    with_margin = torch.where(weights, softplus(stats["lse_neg"].unsqueeze(1) + EPSILON - s), 0).sum(dim=1)
+    method = resolve_method("auto", s.shape[1], num_pos)
+    repelled = weights & (s - stats["lse_all"].unsqueeze(1) > share.log().unsqueeze(1))
+    return {
+        "num_pos": num_pos,
+        "num_neg": stats.num_neg,
+        "repelled": repelled.sum(dim=1),
+        "sincere": stats["mean_softplus"],
+        "supcon": stats["lse_all"] - stats["mean_pos"],
+        "supcon_in": stats["lse_all"] - stats["lse_pos"] + stats.weight_sum.log(),
+        "eps_supinfonce": with_margin * share - EPSILON,
+        "decoupled": stats["lse_neg"] - stats["mean_pos"],
+        "set_nce": values_of_block(s, weights, others, num_pos, method)[0],
+    }
+
+
+def _by_class(pairs: Pairs, rows: dict[str, Tensor]) -> tuple[dict[int, int], dict[int, float]]:
+    """Rows per class, and the KL bound of each class: mean over its anchors of log|N| − SINCERE (Theorem 3)."""
+    labelled = pairs.relation.labelled
+    labels = pairs.relation.anchor[labelled]
+    bound = (rows["num_neg"].double().log() - rows["sincere"].double())[labelled]
+    usable = (rows["num_pos"][labelled] > 0) & (rows["num_neg"][labelled] > 0)
+    names, members, counts = torch.unique(labels, return_inverse=True, return_counts=True)
+    anchors = torch.zeros(names.shape[0], dtype=torch.float64, device=labels.device)
+    anchors.index_add_(0, members, usable.double())
+    total = torch.zeros_like(anchors).index_add_(0, members, torch.where(usable, bound, 0))
+    means = (total / anchors).tolist()
+    keys = names.tolist()
+    bounds = {key: mean for key, mean, count in zip(keys, means, anchors.tolist(), strict=True) if count}
+    return dict(zip(keys, counts.tolist(), strict=True)), bounds
+
+
+def _loss_readings(
+    pairs: Pairs, rows: dict[str, Tensor], classes: int, temperature: float | None
+) -> dict[str, LossReading]:
+    """Values by the library's own mean; floors for cosine similarity, whose range they need."""
+    has_positive = rows["num_pos"] > 0
+    floors: dict[str, Tensor] = {}
+    if temperature is not None and bool(has_positive.any()):
+        num_pos, num_neg = rows["num_pos"][has_positive], rows["num_neg"][has_positive]
+        floors = simplex_floors(num_pos, num_neg, simplex_gap(classes, temperature), EPSILON)
+    readings = {}
+    for name in ("sincere", "supcon", "supcon_in", "eps_supinfonce", "decoupled", "set_nce"):
+        valid = has_positive & (rows["num_neg"] > 0) if name == "decoupled" else has_positive
+        value = float(reduce_over_anchors(rows[name], valid, pairs))
+        floor = floors[name][valid[has_positive]] if name in floors else torch.empty(0)
+        readings[name] = LossReading(value, float(floor.mean()) if floor.numel() else None)
+    return readings
+
+
+def _messages(found: Diagnosis) -> Iterator[str]:
+    """Common mistakes, in words."""
+    classes, labelled = len(found.class_counts), found.samples - found.unlabelled
+    if found.samples == 0:
+        yield "the batch is empty"
+        return
+    if classes == 0:
+        yield "no sample is labelled, so there is no anchor"
+    elif found.single_class:
+        yield (
+            f"every sample of this batch has class {next(iter(found.class_counts))}, so nothing is to be told apart: "
+            "a sampler that groups by label makes such batches"
+        )
+    elif found.anchors_without_positives == labelled:
+        yield (
+            "no anchor has a positive, so every loss is 0: draw at least two samples of each class into a batch, "
+            "or pass two views as (b, 2, d)"
+        )
+    elif found.anchors_without_positives:
+        yield (
+            f"{found.anchors_without_positives} of {labelled} anchors have no positive and carry no loss: "
+            "a sampler that draws at least two of each class, or two views, would use them"
+        )
+    yield from _messages_about_embeddings(found, classes)
+
+
+def _messages_about_embeddings(found: Diagnosis, classes: int) -> Iterator[str]:
+    least, mean, _ = found.norms
+    if not isfinite(mean):
+        yield "some embeddings are NaN or infinite: look at the encoder's output before the loss"
+        return
+    if least == 0:
+        yield "some embeddings are zero: they have no direction, and get no gradient from cosine similarity"
+    if classes > found.dim + 1:
+        yield (
+            f"{classes} classes do not fit a regular simplex in {found.dim} dimensions (at most {found.dim + 1}): "
+            "the floors cannot be reached"
+        )
+    supcon = found.losses["supcon"].value
+    if classes > 1 and found.repulsion > 0.25:
+        share = 100 * found.repulsion
+        yield f"SupCon would push {share:.0f} % of same-class pairs apart on this batch: consider SINCERE"
+    if classes > 1 and supcon and found.samples > 2 and abs(supcon - log(found.samples - 1)) < 0.01:
+        yield (
+            f"SupCon stands at log(n − 1) = {log(found.samples - 1):.2f}, the value of embeddings that tell nothing "
+            "apart: they are untrained, or have collapsed to one point"
+        )

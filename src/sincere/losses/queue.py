@@ -1,0 +1,84 @@
+"""A memory of past embeddings with their labels, to contrast a batch with."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sincere.checks import check_embeddings, check_labels
+from sincere.errors import InputError, OptionError
+from sincere.losses.pairs import fold_views
+
+
+class LabelQueue(nn.Module):
+    """The last `size` embeddings and their labels: keys of a momentum encoder, or past batches.
+
+    >>> from sincere import SINCERELoss
+    >>> queue, loss = LabelQueue(size=4096, dim=16), SINCERELoss(include_batch=True)
+    >>> embeddings, labels = torch.randn(8, 16), torch.arange(8) // 2
+    >>> value = loss(embeddings, labels, *queue.contrasts())
+    >>> queue.enqueue(embeddings, labels)
+    >>> len(queue)
+    8
+
+    Everything, the write position and the fill included, is in `state_dict`, so a resumed run continues with the same
+    memory. With `gather=True` each process keeps a queue of its own samples, and a loss sees the queues of all.
+
+    Args:
+        size: how many embeddings to keep; the oldest go first.
+        dim: dimension of an embedding.
+        classes: number of classes of multi-hot labels; leave it out for integer labels.
+    """
+
+    embeddings: Tensor
+    labels: Tensor
+    position: Tensor
+
+    def __init__(self, size: int, dim: int, *, classes: int | None = None) -> None:
+        super().__init__()
+        if size < 1 or dim < 1:
+            raise OptionError(f"size and dim must be at least 1: got size={size}, dim={dim}.")
+        self.register_buffer("embeddings", torch.zeros(size, dim))
+        self.register_buffer("labels", torch.zeros((size,) if classes is None else (size, classes), dtype=torch.int64))
+        self.register_buffer("position", torch.zeros(2, dtype=torch.int64))
+        self._next, self._filled = 0, 0  # `position` again, as integers: reading it from a GPU every step would wait
+
+    def __len__(self) -> int:
+        return self._filled
+
+    @torch.no_grad()
+    def enqueue(self, embeddings: Tensor, labels: Tensor) -> None:
+        """Remember embeddings, (n, d) or (b, v, d), without their graph; of a batch beyond the size, its last rows."""
+        check_embeddings("embeddings", embeddings)
+        check_labels("labels", labels, embeddings.shape[0], "embeddings", embeddings.device)
+        rows, views = fold_views(embeddings.detach())
+        if rows.shape[1] != self.embeddings.shape[1] or labels.shape[1:] != self.labels.shape[1:]:
+            raise InputError(
+                f"this queue holds embeddings (n, {self.embeddings.shape[1]}) and labels of shape "
+                f"{('n', *self.labels.shape[1:])}: got {tuple(rows.shape)} and {tuple(labels.shape)}."
+            )
+        size = self.embeddings.shape[0]
+        rows, labels = rows[-size:], labels.repeat_interleave(views, dim=0)[-size:]
+        places = (self._next + torch.arange(rows.shape[0], device=rows.device)) % size
+        self.embeddings[places] = rows.to(self.embeddings)
+        self.labels[places] = labels.to(self.labels)
+        self._next = (self._next + rows.shape[0]) % size
+        self._filled = min(self._filled + rows.shape[0], size)
+        self.position.copy_(torch.tensor([self._next, self._filled]))
+
+    def contrasts(self) -> tuple[Tensor, Tensor]:
+        """What is remembered, as `contrast_embeddings` and `contrast_labels`: a copy that later writes do not reach."""
+        return self.embeddings[: self._filled].clone(), self.labels[: self._filled].clone()
+
+    @torch.no_grad()
+    def clear(self) -> None:
+        """Forget everything, as at the start of a new data set."""
+        self._next, self._filled = 0, 0
+        self.position.zero_()
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        super()._load_from_state_dict(*args, **kwargs)
+        self._next, self._filled = (int(value) for value in self.position.tolist())
+
+    def extra_repr(self) -> str:
+        return f"size={self.embeddings.shape[0]}, dim={self.embeddings.shape[1]}, filled={self._filled}"

@@ -1,0 +1,1 @@
+"""Training: so far, batches larger than memory."""

@@ -1,0 +1,139 @@
+"""The gradient of a batch that is larger than memory, through the encoder chunk by chunk.
+
+A contrastive loss needs all embeddings at once, but only the encoder's activations are large. So: embed every chunk
+without a graph; differentiate the loss with respect to the embeddings; embed every chunk again, with a graph, and
+push its embeddings' gradient through. Twice the encoder's forward pass, the memory of one chunk, the gradient of the
+whole batch. (Gao et al., 2021, arXiv 2101.06983.) Accumulating the losses of small batches is something else: it adds
+no negatives.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from sincere.errors import InputError, OptionError
+
+
+def cached_backward(
+    encoder: nn.Module,
+    inputs: Any,
+    loss: Callable[[Tensor], Tensor],
+    *,
+    chunk_size: int,
+    scaler: "torch.amp.GradScaler | None" = None,
+) -> Tensor:
+    """Add the gradient of `loss(encoder(inputs))` to the parameters' `.grad`, and return the loss, detached.
+
+    >>> from sincere import SINCERELoss
+    >>> encoder, labels = nn.Linear(4, 3), torch.arange(12) // 3
+    >>> value = cached_backward(encoder, torch.randn(12, 4), lambda z: SINCERELoss()(z, labels), chunk_size=5)
+    >>> encoder.weight.grad is not None
+    True
+
+    The random state of every chunk is kept and replayed, so dropout and other noise agree between the two passes.
+    Under DistributedDataParallel only the last chunk synchronises gradients; `loss` may use `gather=True`.
+
+    BatchNorm in training mode normalises each chunk by itself, as it would the batches of as many devices, so its
+    gradient is not that of the whole batch at once: put it into eval mode, or use another norm, where that matters.
+    Running statistics move once per chunk, not twice.
+
+    Args:
+        encoder: maps a chunk of inputs to embeddings, (c, d) or (c, v, d).
+        inputs: a tensor; or a list, tuple or dict of tensors, passed as `encoder(*inputs)` or `encoder(**inputs)`. The
+            first dimension of each tensor is the batch.
+        loss: maps the embeddings of the whole batch to a scalar; its own parameters get their gradients too.
+        chunk_size: samples that go through the encoder together.
+        scaler: scales the loss before the backward pass, for float16.
+    """
+    if chunk_size < 1:
+        raise OptionError(f"chunk_size must be at least 1: got {chunk_size}.")
+    chunks = list(_chunks(inputs, chunk_size))
+    states: list[_RandomState] = []
+    embedded: list[Tensor] = []
+    with torch.no_grad(), _buffers_restored(encoder):
+        for chunk in chunks:
+            states.append(_RandomState(chunk))
+            embedded.append(_call(encoder, chunk))
+    embeddings = torch.cat(embedded).requires_grad_()
+    with torch.enable_grad():
+        value = loss(embeddings)
+        torch.autograd.backward(value if scaler is None else scaler.scale(value))
+    gradient = embeddings.grad if embeddings.grad is not None else torch.zeros_like(embeddings)
+    final = _RandomState(chunks[-1])
+    parts = torch.split(gradient, chunk_size)
+    for position, (chunk, state, part) in enumerate(zip(chunks, states, parts, strict=True)):
+        state.restore()
+        with _synchronised(encoder, last=position == len(chunks) - 1), torch.enable_grad():
+            torch.autograd.backward(_call(encoder, chunk), part)
+    final.restore()
+    return value.detach()
+
+
+def _tensors(inputs: Any) -> list[Tensor]:
+    if isinstance(inputs, Tensor):
+        return [inputs]
+    values = list(inputs.values()) if isinstance(inputs, dict) else list(inputs)
+    if not values or not all(isinstance(value, Tensor) and value.ndim > 0 for value in values):
+        raise InputError(
+            "inputs must be a tensor, or a list, tuple or dict of tensors whose first dimension is the batch."
+        )
+    return values
+
+
+def _chunks(inputs: Any, chunk_size: int) -> Iterator[Any]:
+    tensors = _tensors(inputs)
+    lengths = [tensor.shape[0] for tensor in tensors]
+    if len(set(lengths)) != 1 or lengths[0] == 0:
+        raise InputError(f"inputs must have the same number of samples, at least one, in each tensor: got {lengths}.")
+    for start in range(0, lengths[0], chunk_size):
+        part = slice(start, start + chunk_size)
+        if isinstance(inputs, Tensor):
+            yield inputs[part]
+        elif isinstance(inputs, dict):
+            yield {name: value[part] for name, value in inputs.items()}
+        else:
+            yield tuple(value[part] for value in inputs)
+
+
+def _call(encoder: nn.Module, chunk: Any) -> Tensor:
+    if isinstance(chunk, dict):
+        output = encoder(**chunk)
+    else:
+        output = encoder(*chunk) if isinstance(chunk, tuple) else encoder(chunk)
+    if not isinstance(output, Tensor):
+        raise InputError(f"encoder must return embeddings, a tensor: got {type(output).__name__}.")
+    return output
+
+
+class _RandomState:
+    """The generators' states on the CPU and on the devices of some tensors."""
+
+    def __init__(self, chunk: Any) -> None:
+        self.cpu = torch.get_rng_state()
+        devices = {tensor.device for tensor in _tensors(chunk) if tensor.device.type == "cuda"}
+        self.cuda = {device: torch.cuda.get_rng_state(device) for device in devices}
+
+    def restore(self) -> None:
+        torch.set_rng_state(self.cpu)
+        for device, state in self.cuda.items():
+            torch.cuda.set_rng_state(state, device)
+
+
+@contextmanager
+def _buffers_restored(encoder: nn.Module) -> Iterator[None]:
+    """Running statistics must not move in the pass that is computed twice."""
+    before = [(buffer, buffer.clone()) for buffer in encoder.buffers()]
+    yield
+    for buffer, value in before:
+        buffer.copy_(value)
+
+
+def _synchronised(encoder: nn.Module, *, last: bool) -> AbstractContextManager[None]:
+    """DistributedDataParallel averages gradients in the backward pass of the last chunk alone."""
+    if last or not isinstance(encoder, DistributedDataParallel):
+        return nullcontext()
+    return encoder.no_sync()

@@ -1,0 +1,203 @@
+"""What each process of tests/test_gather.py does: compare its share of a global loss with one process's."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+import sincere.functional as SF
+from sincere import LabelQueue, SINCERELoss, cached_backward
+
+FEATURES, DIM, VIEWS = 5, 4, 2
+
+
+@dataclass(frozen=True)
+class Case:
+    """Samples of each process, and their labels in one row; `call` maps embeddings, labels, options to a loss."""
+
+    name: str
+    sizes: list[int]
+    labels: list[int]
+    call: Callable[..., Tensor]
+    options: dict[str, Any] = field(default_factory=dict)
+    weighted: bool = False
+    contrasts: bool = False
+
+
+def infonce_without_labels(embeddings: Tensor, labels: Tensor, *contrasts: Tensor, **options: Any) -> Tensor:
+    return SF.infonce(embeddings, **options)
+
+
+def soft(embeddings: Tensor, labels: Tensor, *contrasts: Tensor, **options: Any) -> Tensor:
+    probabilities = torch.nn.functional.one_hot(labels % 4, 4) * 0.7 + 0.1
+    if contrasts:
+        contrasts = (contrasts[0], torch.nn.functional.one_hot(contrasts[1] % 4, 4) * 0.7 + 0.1)
+    return SF.soft_label(embeddings, probabilities, *contrasts, **options)
+
+
+def multi_hot(embeddings: Tensor, labels: Tensor, *contrasts: Tensor, **options: Any) -> Tensor:
+    hot = torch.stack([labels % 2 == 0, labels % 3 == 0, labels > 0], dim=1)
+    return SF.sincere(embeddings, hot, positives="jaccard", **options)
+
+
+def supcon_in(*args: Tensor, **options: Any) -> Tensor:
+    return SF.supcon(*args, form="in", **options)
+
+
+def set_saddle(*args: Tensor, **options: Any) -> Tensor:
+    return SF.set_nce(*args, method="saddle", **options)
+
+
+LOSSES: dict[str, Callable[..., Tensor]] = {
+    "sincere": SF.sincere,
+    "supcon": SF.supcon,
+    "supcon_in": supcon_in,
+    "eps_supinfonce": SF.eps_supinfonce,
+    "decoupled": SF.decoupled,
+    "spread": SF.spread,
+    "set_nce": SF.set_nce,
+    "set_saddle": set_saddle,
+    "soft_label": soft,
+    "multi_hot": multi_hot,
+    "infonce": infonce_without_labels,
+}
+
+
+def cases(world: int) -> list[Case]:
+    """Every loss on every kind of split; then every option on one loss."""
+    splits = {
+        "even": ([4] * world, [0, 1, 0, 1, 2, 2, 1, 0, 3, 3, 3, 1][: 4 * world]),
+        "uneven": ([5, 2, 1][:world], [0, 1, 0, 1, 2, 2, 1, 0][: sum([5, 2, 1][:world])]),
+        "positives only elsewhere": ([3] * world, [0, 1, 2] * world),
+        "one process without a valid anchor": ([4, 2, 2][:world], [0, 0, 1, 1, 7, 8, 0, 1][: sum([4, 2, 2][:world])]),
+        "one process without samples": ([4, 0, 2][:world], [0, 0, 1, 1, 0, 1][: sum([4, 0, 2][:world])]),
+    }
+    found = [
+        Case(f"{loss}, {split}", sizes, labels, call)
+        for loss, call in LOSSES.items()
+        for split, (sizes, labels) in splits.items()
+    ]
+    sizes, labels = splits["uneven"]
+    for reduction in ("mean_all", "class_mean", "sum"):
+        found.append(Case(f"reduction {reduction}", sizes, labels, SF.sincere, {"reduction": reduction}, weighted=True))
+        found.append(Case(f"multi-hot {reduction}", sizes, labels, multi_hot, {"reduction": reduction}))
+    for similarity in ("dot", "euclidean"):
+        found.append(Case(f"similarity {similarity}", sizes, labels, SF.supcon, {"similarity": similarity}))
+    for backend in ("dense", "tiled"):
+        found.append(Case(f"backend {backend}", sizes, labels, SF.sincere, {"backend": backend}, weighted=True))
+    for loss in ("sincere", "supcon", "soft_label", "set_nce"):
+        found.append(Case(f"{loss}, contrasts", sizes, labels, LOSSES[loss], contrasts=True))
+        found.append(Case(f"{loss}, batch and contrasts", sizes, labels, LOSSES[loss], {"include_batch": True}, contrasts=True))
+    return found
+
+
+def part_of(rank: int, sizes: list[int]) -> slice:
+    return slice(sum(sizes[:rank]), sum(sizes[: rank + 1]))
+
+
+def loss_of(case: Case, encoder: nn.Module, inputs: Tensor, part: slice, temperature: Tensor, *, gather: bool) -> Tensor:
+    generator = torch.Generator().manual_seed(1)
+    total = sum(case.sizes)
+    options = dict(case.options, temperature=temperature, gather=gather)
+    if case.weighted:
+        options["weights"] = torch.rand(total, generator=generator, dtype=torch.float64)[part] + 0.1
+    contrasts: tuple[Tensor, ...] = ()
+    if case.contrasts:
+        memory = torch.randn(total, DIM, generator=generator, dtype=torch.float64)
+        contrasts = (memory[part], torch.tensor(case.labels)[part].flip(0) if gather else _flipped(case))
+    embeddings = encoder(inputs[part].flatten(0, 1)).view(-1, VIEWS, DIM)
+    return case.call(embeddings, torch.tensor(case.labels)[part], *contrasts, **options)
+
+
+def _flipped(case: Case) -> Tensor:
+    labels = torch.tensor(case.labels)
+    return torch.cat([labels[part_of(r, case.sizes)].flip(0) for r in range(len(case.sizes))])
+
+
+def gradients(case: Case, rank: int, *, gather: bool) -> tuple[float, Tensor]:
+    """The loss, and the gradient of every parameter as an optimiser sees it."""
+    torch.manual_seed(0)
+    inputs = torch.randn(sum(case.sizes), VIEWS, FEATURES, dtype=torch.float64)
+    encoder: nn.Module = nn.Linear(FEATURES, DIM, dtype=torch.float64)
+    scale = nn.Parameter(torch.tensor(0.3, dtype=torch.float64))
+    model = DistributedDataParallel(encoder) if gather else encoder
+    part = part_of(rank, case.sizes) if gather else slice(None)
+    loss = loss_of(case, model, inputs, part, scale, gather=gather)
+    loss.backward()
+    if gather:  # a loss's own parameter is outside DDP here, so average it by hand
+        dist.all_reduce(scale.grad)
+        scale.grad /= dist.get_world_size()
+    grads = [parameter.grad.flatten() for parameter in encoder.parameters()]
+    return loss.item(), torch.cat([*grads, scale.grad.flatten()])
+
+
+def check_case(case: Case, rank: int) -> str | None:
+    value, gradient = gradients(case, rank, gather=True)
+    expected_value, expected = gradients(case, rank, gather=False)
+    off = (gradient - expected).abs().max().item()
+    if abs(value - expected_value) > 1e-12 * max(1, abs(expected_value)):
+        return f"{case.name}: rank {rank} logs {value!r}, one process {expected_value!r}"
+    if not off <= 1e-12 * max(1, expected.abs().max().item()):
+        return f"{case.name}: rank {rank} is off by {off:.1e} of {expected.abs().max().item():.1e}"
+    return None
+
+
+def check_none_reduction(rank: int, world: int) -> str | None:
+    """reduction="none" gives a process its own anchors' values."""
+    torch.manual_seed(0)
+    z, labels = torch.randn(3 * world, DIM, dtype=torch.float64), torch.tensor([0, 1, 2] * world)
+    part = slice(3 * rank, 3 * rank + 3)
+    mine = SF.sincere(z[part], labels[part], gather=True, reduction="none")
+    return None if torch.allclose(mine, SF.sincere(z, labels, reduction="none")[part], rtol=1e-12) else "none: differs"
+
+
+def check_queue(rank: int, world: int) -> str | None:
+    """Queues of all processes together are the queue of one."""
+    torch.manual_seed(0)
+    steps = torch.randn(3, 4 * world, DIM, dtype=torch.float64)
+    labels = torch.tensor([0, 1, 1, 2] * world)
+    part = slice(4 * rank, 4 * rank + 4)
+    queue, whole = LabelQueue(8, DIM).double(), LabelQueue(8 * world, DIM).double()
+    loss, one_process = SINCERELoss(gather=True, include_batch=True), SINCERELoss(include_batch=True)
+    for z in steps:
+        value = loss(z[part], labels[part], *queue.contrasts())
+        expected = one_process(z, labels, *whole.contrasts())
+        if abs(value - expected) > 1e-12:
+            return f"queue: rank {rank} has {value.item()!r}, one process {expected.item()!r}"
+        queue.enqueue(z[part], labels[part])
+        whole.enqueue(z, labels)
+    return None
+
+
+def check_cached_backward(rank: int, world: int) -> str | None:
+    """Chunks under DDP with gather: still the gradient of the global batch at once."""
+    torch.manual_seed(0)
+    inputs, labels = torch.randn(4 * world, FEATURES, dtype=torch.float64), torch.tensor([0, 1, 1, 2] * world)
+    part = slice(4 * rank, 4 * rank + 4)
+    encoder = nn.Linear(FEATURES, DIM, dtype=torch.float64)
+    model = DistributedDataParallel(encoder)
+    cached_backward(model, inputs[part], lambda z: SF.sincere(z, labels[part], gather=True), chunk_size=3)
+    (expected,) = torch.autograd.grad(SF.sincere(encoder(inputs), labels), encoder.weight)
+    return None if torch.allclose(encoder.weight.grad, expected, rtol=1e-11, atol=1e-13) else "cached_backward: differs"
+
+
+def run(rank: int, world: int, store: str, results: Any) -> None:
+    """Everything above in one process of `world`; what went wrong goes into `results`."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("error")
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
+    problems, done = [], 0
+    for case in cases(world):
+        problems.append(check_case(case, rank))
+        done += 1
+    for check in (check_none_reduction, check_queue, check_cached_backward):
+        problems.append(check(rank, world))
+        done += 1
+    results.put((rank, done, [problem for problem in problems if problem]))
+    dist.barrier()
+    dist.destroy_process_group()
