@@ -1,7 +1,7 @@
 """Speed on a CPU: our losses against the plain ones, a compiled one, and the three products nobody can do without.
 
-    python benchmarks/cpu_speed.py
-    python benchmarks/cpu_speed.py --n 2048 --rounds 5 --csv speed.csv
+python benchmarks/cpu_speed.py
+python benchmarks/cpu_speed.py --n 2048 --rounds 5 --csv speed.csv
 """
 
 import shutil

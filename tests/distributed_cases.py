@@ -92,7 +92,9 @@ def cases(world: int) -> list[Case]:
         found.append(Case(f"backend {backend}", sizes, labels, SF.sincere, {"backend": backend}, weighted=True))
     for loss in ("sincere", "supcon", "soft_label", "set_nce"):
         found.append(Case(f"{loss}, contrasts", sizes, labels, LOSSES[loss], contrasts=True))
-        found.append(Case(f"{loss}, batch and contrasts", sizes, labels, LOSSES[loss], {"include_batch": True}, contrasts=True))
+        found.append(
+            Case(f"{loss}, batch and contrasts", sizes, labels, LOSSES[loss], {"include_batch": True}, contrasts=True)
+        )
     return found
 
 
@@ -100,7 +102,9 @@ def part_of(rank: int, sizes: list[int]) -> slice:
     return slice(sum(sizes[:rank]), sum(sizes[: rank + 1]))
 
 
-def loss_of(case: Case, encoder: nn.Module, inputs: Tensor, part: slice, temperature: Tensor, *, gather: bool) -> Tensor:
+def loss_of(
+    case: Case, encoder: nn.Module, inputs: Tensor, part: slice, temperature: Tensor, *, gather: bool
+) -> Tensor:
     generator = torch.Generator().manual_seed(1)
     total = sum(case.sizes)
     options = dict(case.options, temperature=temperature, gather=gather)

@@ -1,7 +1,7 @@
 """An independent float64 truth for every loss: plain loops, written from the papers.
 
-Nothing here shares a line with the library. A batch is a matrix of logits and, for each anchor, its explicit sets of
-positives and negatives; a loss is a loop over those sets that reads like its equation. Speed is no concern.
+A batch is a matrix of logits and, for each anchor, its explicit sets of positives and negatives; a loss is a loop
+over those sets that reads like its equation. Nothing of the library is used, and speed is no concern.
 
 Notation: t an anchor, P(t) its positives with weights w_tp, N(t) its negatives, A(t) = P(t) ∪ N(t), s_ta a logit.
 "SINCERE" is Feeney and Hughes 2023 (arXiv 2309.14277v1), "SupCon" is Khosla et al. 2020 (arXiv 2004.11362).
@@ -34,6 +34,7 @@ class Batch:
 
 def similarity_matrix(anchors: Any, contrasts: Any, similarity: str) -> np.ndarray:
     """sim(a, b) for every pair: cosine a·b/(‖a‖‖b‖), 0 if either is the zero vector; dot a·b; euclidean −½‖a−b‖²."""
+    assert similarity in ("cosine", "dot", "euclidean"), similarity
     rows, columns = (np.asarray(x, dtype=np.float64).tolist() for x in (anchors, contrasts))
     if similarity == "cosine":
         # Dividing before the product keeps very long and very short vectors in range.
@@ -43,20 +44,15 @@ def similarity_matrix(anchors: Any, contrasts: Any, similarity: str) -> np.ndarr
         for j, b in enumerate(columns):
             if similarity in ("cosine", "dot"):
                 result[i, j] = math.fsum(x * y for x, y in zip(a, b, strict=True))
-            elif similarity == "euclidean":
-                result[i, j] = -0.5 * math.fsum((x - y) ** 2 for x, y in zip(a, b, strict=True))
             else:
-                raise ValueError(f"unknown similarity {similarity!r}")
+                result[i, j] = -0.5 * math.fsum((x - y) ** 2 for x, y in zip(a, b, strict=True))
     return result
 
 
 def batch_from_labels(
     z: Any, labels: Any, temperature: float, similarity: str = "cosine", *, ignore_label: int = -1, **options: Any
 ) -> Batch:
-    """Integer labels: P(t) = the other contrasts of t's class, each with weight 1; N(t) = those of any other class.
-
-    Options: those of `_batch` (contrast_z, contrast_labels, include_batch, ignored_as_negatives).
-    """
+    """Integer labels: P(t) = the other contrasts of t's class, w = 1; N(t) = other classes. Options: `_batch`."""
     options |= {"similarity": similarity, "unlabelled": lambda y: y == ignore_label}
     return _batch(z, labels, temperature, weight=lambda y, c: float(y == c), **options)
 
@@ -64,7 +60,7 @@ def batch_from_labels(
 def batch_from_multihot(z: Any, hot: Any, temperature: float, weighting: str = "any", **options: Any) -> Batch:
     """Multi-hot labels: P(t) shares a label with t, N(t) shares none; a row with a negative entry is unlabelled.
 
-    w_tp = 1 ("any") or |y_t ∩ y_p| / |y_t ∪ y_p| ("jaccard"). Options: similarity and those of `batch_from_labels`.
+    w_tp = 1 ("any") or |y_t ∩ y_p| / |y_t ∪ y_p| ("jaccard"). Options: those of `_batch`.
     """
 
     def weight(y: np.ndarray, c: np.ndarray) -> float:
@@ -90,9 +86,8 @@ def batch_from_pair_weights(z: Any, W: Any, temperature: float, similarity: str 
 
 def fold_views(x_bvd: Any, labels_b: Any) -> tuple[np.ndarray, np.ndarray]:
     """(b, v, d) and b labels (integers or rows) to (b·v, d) and b·v labels; the views of a sample stay together."""
-    z = [view for sample in np.asarray(x_bvd, dtype=np.float64) for view in sample]
-    labels = [label for sample, label in zip(x_bvd, labels_b, strict=True) for _ in sample]
-    return np.array(z), np.array(labels)
+    x = np.asarray(x_bvd, dtype=np.float64)
+    return x.reshape(-1, x.shape[2]), np.repeat(np.asarray(labels_b), x.shape[1], axis=0)
 
 
 def other_views(samples: int, views: int) -> list[list[int]]:
@@ -105,7 +100,6 @@ def _batch(
     z: Any,
     labels: Any,
     temperature: float,
-    *,
     weight: Callable[[Any, Any], float],
     unlabelled: Callable[[Any], bool] = lambda row: min(row) < 0,
     similarity: str = "cosine",
@@ -139,10 +133,11 @@ def _batch(
 
 def logsumexp(values: Iterable[float]) -> float:
     """log Σ e^x, −inf for no values. log1p over all but the largest keeps a result near 0 fully accurate."""
-    terms = sorted(values)
-    if not terms or terms[-1] == -math.inf:
-        return -math.inf
-    top = terms.pop()
+    terms = list(values)
+    top = max(terms, default=-math.inf)
+    if top == -math.inf:
+        return top
+    terms.remove(top)
     return top + math.log1p(math.fsum(math.exp(x - top) for x in terms))
 
 
@@ -152,15 +147,12 @@ def neg_log_ratio(numerator: float, denominator: Iterable[float]) -> float:
 
 
 def mean_over_positives(batch: Batch, denominator: Callable[[list[float], int, Any, Any], list[float]]) -> Values:
-    """The skeleton ℓ_t = Σ_p w_tp (log D_tp − s_tp) / Σ_p w_tp; `denominator(s, p, P, N)` lists the logits in D_tp.
-
-    None without positives, and where D_tp is empty.
-    """
+    """ℓ_t = Σ_p w_tp (log D_tp − s_tp) / Σ_p w_tp, `denominator` lists the logits in D_tp; None if P or D is empty."""
     values: Values = []
     for s, P, N in batch.anchors():
-        terms = {p: neg_log_ratio(s[p], denominator(s, p, P, N)) for p in P}
-        total = math.fsum(w * terms[p] for p, w in P.items())
-        values.append(total / math.fsum(P.values()) if P and math.isfinite(total) else None)
+        D = {p: denominator(s, p, P, N) for p in P}
+        total = math.fsum(w * neg_log_ratio(s[p], D[p]) for p, w in P.items() if D[p])
+        values.append(total / math.fsum(P.values()) if P and all(D.values()) else None)
     return values
 
 
@@ -211,12 +203,9 @@ def spread(batch: Batch, alpha: float, own_views: Sequence[Sequence[int]]) -> Va
     """
     values: Values = []
     for (s, P, _), own, attract in zip(batch.anchors(), own_views, sincere(batch), strict=True):
-        if attract is None or not own:
-            values.append(None)
-            continue
         weighted = [math.log(w) + s[p] for p, w in P.items()]
-        separate = math.fsum(neg_log_ratio(s[v], weighted) for v in own) / len(own)
-        values.append((1 - alpha) * attract + alpha * separate)
+        separate = math.fsum(neg_log_ratio(s[v], weighted) for v in own) / max(len(own), 1)
+        values.append((1 - alpha) * attract + alpha * separate if attract is not None and own else None)
     return values
 
 
@@ -269,8 +258,7 @@ def reduce(values: Values, labelled: Any, labels: Any, reduction: str, weights: 
         counted = [t for t, _ in valid] if reduction == "mean" else [t for t, known in enumerate(labelled) if known]
         weight = math.fsum(w[t] for t in counted)
         return total / weight if weight > 0 else 0.0
-    if reduction != "class_mean":
-        raise ValueError(f"unknown reduction {reduction!r}")
+    assert reduction == "class_mean", reduction
     members: dict[int, list[tuple[float, float]]] = {}
     for t, value in valid:
         of_anchor = {int(labels[t]): 1.0} if np.ndim(labels) == 1 else dict(enumerate(labels[t]))
@@ -312,18 +300,16 @@ def _inclusion(s: list[float], A: Sequence[int], k: int, by_recurrence: bool) ->
 def _anchor_gradient(loss_name: str, anchor: Anchor, own: Sequence[int], **kw: float) -> dict[int, float]:
     """∂ℓ_t/∂s_ta for each a in A(t); ŵ_p = w_tp / Σ_P w_tp."""
     s, P, N = anchor
-    A, share = (*P, *N), {p: w / math.fsum(P.values()) for p, w in P.items()}
+    A, share, within = (*P, *N), {p: w / math.fsum(P.values()) for p, w in P.items()}, _softmax(s, P, P)
     if loss_name in ("sincere", "eps_supinfonce"):
-        return _eps_supinfonce_gradient(s, P, N, kw.get("epsilon", 0.0))
-    if loss_name in ("supcon_out", "soft_label"):  # SINCERE Eq. 14: softmax_A − ŵ
-        return {a: x - share.get(a, 0.0) for a, x in _softmax(s, A).items()}
-    if loss_name == "supcon_in":  # softmax over A minus the weighted softmax over P
-        within = _softmax(s, P, P)
-        return {a: x - within.get(a, 0.0) for a, x in _softmax(s, A).items()}
+        return _eps_supinfonce_gradient(s, P, N, kw["epsilon"] if loss_name == "eps_supinfonce" else 0.0)
+    if loss_name in ("supcon_out", "soft_label", "supcon_in"):  # SINCERE Eq. 14: softmax_A − ŵ
+        pull = within if loss_name == "supcon_in" else share  # the mean inside the log: softmax over P in place of ŵ
+        return {a: x - pull.get(a, 0.0) for a, x in _softmax(s, A).items()}
     if loss_name == "decoupled":
         return {p: -x for p, x in share.items()} | _softmax(s, N)
     if loss_name == "spread":
-        attract, within, alpha = _eps_supinfonce_gradient(s, P, N, 0.0), _softmax(s, P, P), kw["alpha"]
+        attract, alpha = _eps_supinfonce_gradient(s, P, N, 0.0), kw["alpha"]
         separate = {a: within.get(a, 0.0) - (a in own) / len(own) for a in A}
         return {a: (1 - alpha) * attract[a] + alpha * separate[a] for a in A}
     if loss_name in ("set_nce", "set_nce_by_recurrence"):  # (π_p − 1)/k and π_n/k
@@ -333,10 +319,7 @@ def _anchor_gradient(loss_name: str, anchor: Anchor, own: Sequence[int], **kw: f
 
 
 def logit_gradient(batch: Batch, loss_name: str, coefficients: Any, **kw: Any) -> np.ndarray:
-    """∂(Σ_t c_t ℓ_t)/∂s, (n, m), from the analytic formulas; kw are the loss's own options (epsilon; alpha, own_views).
-
-    Anchors that carry no loss, and logits outside A(t), have gradient 0.
-    """
+    """∂(Σ_t c_t ℓ_t)/∂s, (n, m): the analytic formulas, 0 outside A(t); kw are the options of the loss itself."""
     gradient, own_views = np.zeros_like(batch.s), kw.pop("own_views", None)
     for t, anchor in enumerate(batch.anchors()):
         own = own_views[t] if own_views is not None else []

@@ -1,9 +1,9 @@
 """What value is good: each loss at the regular simplex, where training leads.
 
 There all members of a class coincide and any two classes have cosine −1/(K−1), so a positive's logit exceeds a
-negative's by g = K/((K−1)τ). For a batch with as many of each class this is the least value possible (Graf et al., 2021,
-arXiv 2102.08817, Theorem 2 for SupCon); K ≤ d + 1 classes can reach it. A batch with unequal classes can go a little
-lower.
+negative's by g = K/((K−1)τ). For a batch with as many of each class this is the least value possible (Graf et al.,
+2021, arXiv 2102.08817, Theorem 2 for SupCon); K ≤ d + 1 classes can reach it. A batch with unequal classes can go a
+little lower.
 """
 
 import torch

@@ -60,13 +60,13 @@ class ContrastiveLoss(nn.Module):
     def extra_repr(self) -> str:
         shown: dict[str, Any] = {**self.options, **self.own_options}
         if self.log_temperature is not None:
-            shown["temperature"] = f"{float(self.temperature):.4g} (learned)"
+            shown["temperature"] = f"{float(torch.as_tensor(self.temperature).detach()):.4g} (learned)"
         return ", ".join(f"{name}={value!r}" for name, value in shown.items())
 
 
 def _log_above_floor(temperature: float | Tensor, floor: float) -> Tensor:
     check_temperature(floor)
-    start = float(temperature)
+    start = float(torch.as_tensor(temperature).detach())
     if start <= floor:
         raise OptionError(f"temperature must start above temperature_floor, {floor}: got {start}.")
     return torch.tensor(log(start - floor))

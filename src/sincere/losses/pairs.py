@@ -144,7 +144,7 @@ def _samples_with_pair_weights(
         )
     check_device("labels", weights, "embeddings", embeddings.device)
     column_views = views if others is None else others.views
-    weights = weights.to(rows.dtype).repeat_interleave(views, dim=0).repeat_interleave(column_views, dim=1)
+    weights = weights.to(rows.dtype).clamp(min=0).repeat_interleave(views, dim=0).repeat_interleave(column_views, dim=1)
     return Samples(rows, weights, views), others
 
 

@@ -6,8 +6,7 @@ from torch import Tensor
 
 from sincere.checks import check_choice
 from sincere.errors import OptionError
-from sincere.losses.backends import set_rows
-from sincere.losses.backends.select import select_backend
+from sincere.losses.backends.set_rows import set_values
 from sincere.losses.options import LossOptions, loss_function, settings_from
 from sincere.losses.pairs import make_pairs
 from sincere.losses.reduction import reduce_over_anchors
@@ -53,7 +52,5 @@ def set_nce(
             'the set loss asks which samples are members, and positives="jaccard" gives degrees of membership: '
             'use positives="any", or another loss with "jaccard".'
         )
-    backend, _ = select_backend(pairs)
-    compute = set_rows.dense_values if backend == "dense" else set_rows.tiled_values
-    per_anchor, num_pos = compute(pairs, method)
+    per_anchor, num_pos = set_values(pairs, method)
     return reduce_over_anchors(per_anchor, num_pos > 0, pairs)

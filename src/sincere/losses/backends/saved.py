@@ -1,9 +1,15 @@
 """What a forward pass leaves for the backward pass, and what comes back: some numbers per anchor."""
 
 from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
+
+
+def refuse_second_derivative(*_: Any) -> NoReturn:
+    """What autograd meets when it differentiates the backward pass of an operator that was written by hand."""
+    raise RuntimeError('backend="tiled" can be differentiated once. For a second derivative pass backend="dense".')
 
 
 @dataclass(frozen=True)

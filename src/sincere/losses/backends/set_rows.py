@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 from sincere.losses import subsets
 from sincere.losses.backends.dense import softplus
 from sincere.losses.backends.row_blocks import row_blocks
+from sincere.losses.backends.saved import refuse_second_derivative
 from sincere.losses.pairs import Pairs
 from sincere.losses.relation import Kind, Relation
 
@@ -28,24 +29,38 @@ CELLS_PER_BLOCK = 1 << 21
 NO_SELF = -1
 
 
-def dense_values(pairs: Pairs, method: str) -> tuple[Tensor, Tensor]:
-    """ℓ and k of every anchor; with the exact method differentiable any number of times."""
+def set_values(pairs: Pairs, method: str) -> tuple[Tensor, Tensor]:
+    """ℓ and k of every anchor.
+
+    "auto" never takes the dense backend, whose graph holds every step of the recurrence, but for a similarity of the
+    caller's own it starts from the caller's matrix.
+    """
+    if pairs.matrix is None and pairs.settings.backend != "dense":
+        return _tiled_values(pairs, method)
     s = pairs.logits()
     positive = pairs.relation.weights() > 0
     members = pairs.relation.others()
     k = positive.sum(dim=1)
     if torch.compiler.is_compiling() and method == "auto":
         method = "saddle"  # the largest k is data, and a compiled graph may not look at it
-    if resolve_method(method, s.shape[1], k) == "saddle":
-        values: Tensor = _SaddleValues.apply(s, positive, members, k)  # type: ignore[no-untyped-call]
-        return values, k
-    s = _exact_precision(s)
+    method = resolve_method(method, s.shape[1], k)
+    if method == "exact" and pairs.settings.backend == "dense":
+        return _exact_values_by_autograd(s, positive, members, k), k
+    values: Tensor = _ValuesOfLogits.apply(s, positive, members, k, method)  # type: ignore[no-untyped-call]
+    return values, k
+
+
+def _exact_values_by_autograd(s: Tensor, positive: Tensor, members: Tensor, k: Tensor) -> Tensor:
+    """The definition: plain operations, differentiable any number of times."""
+    dtype = s.dtype
+    # A row with nothing to choose counts 0, but its logits could still underflow on the way to it.
+    s = _exact_precision(torch.where(_has_choice(members, k).unsqueeze(1), s, 0))
     tilt = subsets.balancing_tilt(s.detach(), members, k) if s.numel() else s.sum(dim=1)
     p = subsets.drawing_probabilities(s, members, tilt)
-    return _values(s, positive, members, k, tilt, subsets.exact_log_probability(p, k)).to(pairs.anchors.dtype), k
+    return _values(s, positive, members, k, tilt, subsets.exact_log_probability(p, k)).to(dtype)
 
 
-def tiled_values(pairs: Pairs, method: str) -> tuple[Tensor, Tensor]:
+def _tiled_values(pairs: Pairs, method: str) -> tuple[Tensor, Tensor]:
     """ℓ and k of every anchor, in memory linear in n; differentiable once."""
     r = pairs.relation
     offset = NO_SELF if r.self_offset is None else r.self_offset
@@ -80,20 +95,21 @@ def _exact_precision(s: Tensor) -> Tensor:
     return s if s.device.type == "mps" else s.double()
 
 
-class _SaddleValues(torch.autograd.Function):
-    """The saddle point of given logits. Its derivative is not autograd's: see `subsets.saddle_inclusion`."""
+class _ValuesOfLogits(torch.autograd.Function):
+    """ℓ of given logits, with the derivative written by hand: inclusion probabilities, and no graph of the steps."""
 
     @staticmethod
-    def forward(ctx: Any, s: Tensor, positive: Tensor, members: Tensor, k: Tensor) -> Tensor:
-        values, tilt = values_of_block(s, positive, members, k, "saddle")
+    def forward(ctx: Any, s: Tensor, positive: Tensor, members: Tensor, k: Tensor, method: str) -> Tensor:
+        values, tilt = values_of_block(s, positive, members, k, method)
         ctx.save_for_backward(s, positive, members, k, tilt)
+        ctx.method = method
         return values
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Any:
         s, positive, members, k, tilt = ctx.saved_tensors
-        return _gradient_of_block(s, positive, members, k, tilt, grad, "saddle"), None, None, None
+        return _gradient_of_block(s, positive, members, k, tilt, grad, ctx.method), None, None, None, None
 
 
 def values_of_block(s: Tensor, positive: Tensor, members: Tensor, k: Tensor, method: str) -> tuple[Tensor, Tensor]:
@@ -216,3 +232,4 @@ def _differentiate(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]
 
 
 _forward.register_autograd(_differentiate, setup_context=_setup_context)
+_backward.register_autograd(refuse_second_derivative)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sincere.losses.backends import row_blocks, symmetric
 from sincere.losses.backends.class_layout import ClassLayout, layout_of
-from sincere.losses.backends.saved import Gradients, Saved
+from sincere.losses.backends.saved import Gradients, Saved, refuse_second_derivative
 from sincere.losses.pairs import Pairs
 from sincere.losses.relation import Kind, Relation
 from sincere.losses.statistics import RowStatistics, Statistic
@@ -159,3 +159,4 @@ def _differentiate(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
 
 
 _forward.register_autograd(_differentiate, setup_context=_setup_context)
+_backward.register_autograd(refuse_second_derivative)

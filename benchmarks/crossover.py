@@ -1,0 +1,114 @@
+"""Where the tiled backend overtakes the dense one: the size that `SMALL_ON_CPU` and `SMALL_ON_GPU` should say.
+
+python benchmarks/crossover.py
+python benchmarks/crossover.py --device cuda --max-n 16384
+"""
+
+from argparse import Namespace
+from collections.abc import Sequence
+from itertools import pairwise
+from math import exp, isqrt, log
+
+import torch
+from plain_losses import check_plain_losses
+from timing import (
+    Problem,
+    Row,
+    Samples,
+    Spread,
+    elapsed,
+    forward_backward,
+    options_parser,
+    print_table,
+    ratio,
+    run_rounds,
+    timing_records,
+    write_records,
+)
+
+import sincere.functional as SF
+from sincere.losses.backends.select import SMALL_ON_CPU, SMALL_ON_GPU
+
+LOSSES = {"sincere": SF.sincere, "supcon": SF.supcon}
+SIZES = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192, 16_384, 32_768)
+CHECKED = 1024
+# A sample shorter than this is mostly the clock and the scheduler.
+SECONDS_PER_SAMPLE = 0.02
+
+
+def main() -> None:
+    options = parsed_options()
+    torch.set_num_threads(options.threads)
+    problems = [
+        Problem(n, options.d, min(options.classes, n // 4), options.seed, device=options.device)
+        for n in SIZES
+        if n <= options.max_n
+    ]
+    print(check_plain_losses(Problem(CHECKED, options.d, options.classes, options.seed, device=options.device)))
+    found = [samples_of(options.loss, problem, options.rounds) for problem in problems]
+    print(f"\n{options.loss}, forward + backward, d = {options.d}, at most {options.classes} classes, ", end="")
+    print(f"{options.device}, median of {options.rounds} rounds\n")
+    print_table([row_of(problem, samples) for problem, samples in zip(problems, found, strict=True)])
+    small = SMALL_ON_GPU if torch.device(options.device).type == "cuda" else SMALL_ON_CPU
+    ratios = [ratio(samples, "tiled", "dense").median for samples in found]
+    print(f"\n{crossing_in_words([problem.n for problem in problems], ratios)}")
+    print(f"the selection switches at n = {isqrt(small):,}")
+    pairs = zip(problems, found, strict=True)
+    write_records(
+        [record for problem, samples in pairs for record in timing_records("crossover", samples, "dense", problem)],
+        options,
+    )
+
+
+def parsed_options() -> Namespace:
+    parser = options_parser(__doc__.splitlines()[0], rounds=15)
+    parser.set_defaults(classes=10)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (default %(default)s)")
+    parser.add_argument("--max-n", type=int, default=4096, help="largest batch (default %(default)s)")
+    parser.add_argument("--loss", choices=sorted(LOSSES), default="sincere", help="(default %(default)s)")
+    return parser.parse_args()
+
+
+def samples_of(loss: str, problem: Problem, rounds: int) -> Samples:
+    """Dense and tiled on one batch; short calls are repeated until a sample is long enough to trust."""
+    embeddings, labels = problem.batch()
+    steps = {
+        backend: forward_backward(LOSSES[loss], embeddings, labels, temperature=problem.temperature, backend=backend)
+        for backend in ("dense", "tiled")
+    }
+    run_rounds(steps, rounds=1, warm_up=1, device=problem.device)
+    fastest = min(elapsed(step, repeats=3, device=problem.device) for step in steps.values())
+    repeats = max(1, round(SECONDS_PER_SAMPLE / fastest))
+    return run_rounds(steps, rounds=rounds, warm_up=1, repeats=repeats, device=problem.device)
+
+
+def row_of(problem: Problem, samples: Samples) -> Row:
+    """A size, both times, and how much longer the tiled backend takes."""
+    seen = ratio(samples, "tiled", "dense")
+    return {
+        "n": problem.n,
+        "classes": problem.classes,
+        "dense ms": Spread.of(samples["dense"]).median * 1000,
+        "tiled ms": Spread.of(samples["tiled"]).median * 1000,
+        "tiled/dense": seen.median,
+        "p20": seen.p20,
+        "p80": seen.p80,
+    }
+
+
+def crossing_in_words(sizes: Sequence[int], ratios: Sequence[float]) -> str:
+    """Where tiled/dense last falls below 1, on a straight line in log n and log ratio."""
+    falls = [place for place, (left, right) in enumerate(pairwise(ratios)) if left >= 1 > right]
+    if ratios[-1] >= 1:
+        return f"dense is still the faster at n = {sizes[-1]:,}: no crossing"
+    if not falls:
+        return f"tiled is the faster from n = {sizes[0]:,} on: no crossing"
+    left = falls[-1]
+    share = log(ratios[left]) / (log(ratios[left]) - log(ratios[left + 1]))
+    crossing = exp(log(sizes[left]) + share * (log(sizes[left + 1]) - log(sizes[left])))
+    several = f" (the last of {len(falls)} crossings: noise, or run more rounds)" if len(falls) > 1 else ""
+    return f"the backends cross at n ≈ {crossing:.0f}{several}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Bad input: the error says what must hold, what came, and what to do."""
+
+import pytest
+import torch
+
+import sincere
+import sincere.functional as SF
+from sincere.errors import InputError, OptionError
+
+Z, Y = torch.randn(6, 3), torch.tensor([0, 0, 1, 1, 2, 2])
+HOT = torch.ones(6, 4, dtype=torch.int64)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: SF.sincere(Z.numpy(), Y), InputError, ["embeddings", "torch.Tensor", "ndarray"]),
+        (lambda: SF.sincere(Z.long(), Y), InputError, ["floating-point", "int64", ".float()"]),
+        (lambda: SF.sincere(Z[0], Y), InputError, ["(n, d)", "(b, v, d)", "(3,)"]),
+        (lambda: SF.sincere(Z[:, :0], Y), InputError, ["at least one dimension", "(6, 0)"]),
+        (lambda: SF.sincere(Z, Y[:3]), InputError, ["(6,)", "(3,)", "For 2 views pass embeddings as (3, 2, d)"]),
+        (lambda: SF.sincere(Z, Y[:, None].expand(6, 1)[:4]), InputError, ["(6,)", "(4, 1)"]),
+        (lambda: SF.sincere(Z, Y.tolist()), InputError, ["labels", "list", "torch.as_tensor"]),
+        (lambda: SF.sincere(Z, Y.float()), InputError, ["integers", "float32", ".long()"]),
+        (lambda: SF.sincere(Z, HOT.float()), InputError, ["float32", ".bool()", "SoftLabelLoss"]),
+        (lambda: SF.sincere(Z, Y.to("meta")), InputError, ["device", "cpu", "meta", ".to('cpu')"]),
+        (lambda: SF.sincere(Z, Y, Z), InputError, ["go together", "contrast_labels is missing"]),
+        (lambda: SF.sincere(Z, Y, Z[:, :2], Y), InputError, ["dimension", "(m, 3)", "(6, 2)"]),
+        (lambda: SF.sincere(Z, Y, Z, HOT), InputError, ["one kind", "(6,)", "(6, 4)"]),
+        (lambda: SF.sincere(Z, Y, include_batch=True), OptionError, ["include_batch", "contrast_embeddings"]),
+        (lambda: SF.sincere(Z, Y, temperature=0), OptionError, ["positive", "got 0", "0.1"]),
+        (lambda: SF.sincere(Z, Y, temperature=-0.1), OptionError, ["positive", "-0.1"]),
+        (lambda: SF.sincere(Z, Y, temperature=float("nan")), OptionError, ["finite", "nan"]),
+        (lambda: SF.sincere(Z, Y, temperature="low"), OptionError, ["temperature", "str"]),
+        (lambda: SF.sincere(Z, Y, temperature=torch.ones(2)), OptionError, ["one floating-point number", "(2,)"]),
+        (lambda: SF.sincere(Z, Y, temprature=0.1), OptionError, ["'temprature'", "Did you mean 'temperature'?"]),
+        (lambda: SF.sincere(Z, Y, reduction="avg"), OptionError, ["'mean'", "'class_mean'", "'avg'"]),
+        (lambda: SF.sincere(Z, Y, backend="cuda"), OptionError, ["backend", "'tiled'", "'cuda'"]),
+        (lambda: SF.sincere(Z, Y, similarity="l2"), OptionError, ["similarity", "'euclidean'", "'l2'"]),
+        (lambda: SF.sincere(Z, HOT, positives="all"), OptionError, ["positives", "'jaccard'", "'all'"]),
+        (lambda: SF.sincere(Z, Y, weights=torch.ones(5)), InputError, ["one number per sample", "(6,)", "(5,)"]),
+        (lambda: SF.sincere(Z, Y, weights=[1.0] * 6), InputError, ["weights", "list"]),
+        (
+            lambda: SF.sincere(Z, Y, similarity=lambda a, c: a, backend="dense"),
+            InputError,
+            ["one number per pair", "(6, 6)", "(6, 3)"],
+        ),
+        (
+            lambda: SF.sincere(Z, Y, similarity=torch.matmul, backend="tiled"),
+            OptionError,
+            ["tile by tile", 'backend="dense"'],
+        ),
+        (lambda: SF.supcon(Z, Y, form="inside"), OptionError, ["form", "'out'", "'inside'"]),
+        (lambda: SF.infonce(Z), InputError, ["two views", "(b, v, d)", "(6, 3)"]),
+        (lambda: SF.infonce(Z, Z[:4]), InputError, ["own row", "at least 6", "(4, 3)"]),
+        (lambda: SF.spread(Z, Y), InputError, ["two views", "(6, 3)"]),
+        (lambda: SF.spread(Z.view(3, 2, 3), Y[::2], alpha=2), OptionError, ["alpha", "between 0 and 1", "2"]),
+        (lambda: SF.spread(Z.view(3, 2, 3), Y[::2], Z, Y), OptionError, ["other view", "include_batch=True"]),
+        (lambda: SF.eps_supinfonce(Z, Y, epsilon=-1), OptionError, ["epsilon", "≥ 0", "-1"]),
+        (lambda: SF.set_nce(Z, Y, method="fast"), OptionError, ["method", "'saddle'", "'fast'"]),
+        (lambda: SF.set_nce(Z, HOT, positives="jaccard"), OptionError, ["members", 'positives="any"']),
+        (lambda: SF.soft_label(Z, Y), InputError, ["class probabilities", "(6, classes)", "SupConLoss"]),
+        (lambda: SF.soft_label(Z, HOT, targets="pairs"), InputError, ["per pair", "(6, 6)", "(6, 4)"]),
+        (
+            lambda: SF.soft_label(Z, torch.ones(6, 6), targets="pairs", gather=True),
+            OptionError,
+            ["other processes", 'targets="classes"'],
+        ),
+        (
+            lambda: SF.soft_label(Z, torch.ones(6, 6), targets="pairs", reduction="class_mean"),
+            OptionError,
+            ["needs classes", '"mean"'],
+        ),
+        (lambda: sincere.SINCERELoss(weights=torch.ones(3)), OptionError, ["weights", "call"]),
+        (
+            lambda: sincere.SINCERELoss(temperature=0.01, learnable_temperature=True),
+            OptionError,
+            ["above temperature_floor", "0.01"],
+        ),
+        (lambda: sincere.SINCERELoss(reduction="avg"), OptionError, ["reduction", "'avg'"]),
+        (lambda: sincere.LabelQueue(0, 3), OptionError, ["size", "0"]),
+        (lambda: sincere.LabelQueue(4, 2).enqueue(Z, Y), InputError, ["(n, 2)", "(6, 3)"]),
+        (
+            lambda: sincere.cached_backward(torch.nn.Identity(), [], len, chunk_size=2),
+            InputError,
+            ["inputs", "first dimension"],
+        ),
+        (
+            lambda: sincere.cached_backward(torch.nn.Identity(), Z, len, chunk_size=0),
+            OptionError,
+            ["chunk_size", "0"],
+        ),
+        (lambda: sincere.diagnose(Z, HOT), InputError, ["integer class", "(6, 4)"]),
+    ],
+)
+def test_message(call, error, words):
+    with pytest.raises(error) as raised:
+        call()
+    for word in words:
+        assert word in str(raised.value)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_check_finite_names_the_rows(bad):
+    z = Z.clone()
+    z[4, 1] = bad
+    with pytest.raises(InputError, match=r"1 of 6 rows.*rows 4\)"):
+        SF.sincere(z, Y, check_finite=True)
+    with pytest.raises(InputError, match="contrast_embeddings must be finite"):
+        SF.sincere(Z, Y, z, Y, check_finite=True)
+
+
+def test_errors_are_value_errors():
+    assert issubclass(InputError, ValueError)
+    assert issubclass(OptionError, ValueError)
