@@ -17,19 +17,19 @@ import json
 import resource
 import subprocess
 import sys
-import time
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
-from plain_losses import check_plain_losses, plain_sincere, plain_supcon
-from timing import Problem, Row, forward_backward, options_parser, print_table, provenance, write_records
 from torch import Tensor
 
 import sincere.functional as SF
+from plain_losses import check_plain_losses, plain_sincere, plain_supcon
+from timing import Problem, Row, forward_backward, options_parser, print_table, provenance, write_records
 
 MEBIBYTE = 1 << 20
 TINY = 64
@@ -57,7 +57,6 @@ class Usage:
     candidate: str
     n: int
     extra_mib: float
-    seconds: float
 
 
 def main() -> None:
@@ -76,10 +75,9 @@ def main() -> None:
     )
     print_table([shown(found, problem.d) for found in usages])
     torch.set_num_threads(options.threads)
-    records = zip(plan, usages, strict=True)
-    write_records(
-        [{"benchmark": "cpu_memory", **asdict(found), **provenance(wanted)} for (_, wanted), found in records], options
-    )
+    measured = zip(plan, usages, strict=True)
+    records = [{"benchmark": "cpu_memory", **asdict(found), **provenance(wanted)} for (_, wanted), found in measured]
+    write_records(records, options)
 
 
 def parsed_options() -> Namespace:
@@ -90,12 +88,12 @@ def parsed_options() -> Namespace:
 
 
 def usage(name: str, problem: Problem, threads: int) -> Usage:
-    """Extra memory and seconds of one candidate, from a fresh process."""
+    """Extra memory of one candidate, from a fresh process."""
     found = in_fresh_process(name, problem, threads)
-    return Usage(name, problem.n, found["extra_mib"], found["seconds"])
+    return Usage(name, problem.n, found["extra_mib"])
 
 
-def in_fresh_process(name: str, problem: Problem, threads: int) -> dict:
+def in_fresh_process(name: str, problem: Problem, threads: int) -> dict[str, Any]:
     """What `work` returns there."""
     order = json.dumps({"name": name, "problem": asdict(problem), "threads": threads})
     command = [sys.executable, str(Path(__file__).resolve()), "--worker", order]
@@ -105,7 +103,7 @@ def in_fresh_process(name: str, problem: Problem, threads: int) -> dict:
     return json.loads(finished.stdout.splitlines()[-1])
 
 
-def work(name: str, problem: dict, threads: int) -> dict:
+def work(name: str, problem: dict[str, Any], threads: int) -> dict[str, Any]:
     """In the fresh process: check the plain losses, or measure one candidate."""
     torch.set_num_threads(threads)
     wanted = Problem(**problem)
@@ -114,10 +112,9 @@ def work(name: str, problem: dict, threads: int) -> dict:
     loss = partial(CANDIDATES[name], temperature=wanted.temperature)
     warm_up(loss, wanted)
     step = forward_backward(loss, *wanted.batch())
-    before, begin = peak_resident(), time.perf_counter()
+    before = peak_resident()
     step()
-    seconds = time.perf_counter() - begin
-    return {"extra_mib": (peak_resident() - before) / MEBIBYTE, "seconds": seconds}
+    return {"extra_mib": (peak_resident() - before) / MEBIBYTE}
 
 
 def warm_up(loss: Callable[..., Tensor], problem: Problem) -> None:
@@ -148,7 +145,6 @@ def shown(found: Usage, d: int) -> Row:
         "batch MiB": found.n * d * 4 / MEBIBYTE,
         "extra MiB": found.extra_mib,
         "n×n matrices": found.extra_mib * MEBIBYTE / (4 * found.n**2),
-        "first call s": found.seconds,
         "target": "–" if target is None else f"≤ {target}" if found.n < LARGE else f"< {target}",
         "": "" if target is None else "met" if found.extra_mib < target else "missed",
     }

@@ -10,6 +10,8 @@ measured apart, each size in a fresh process, as `cpu_memory.py` explains.
 from argparse import Namespace
 
 import torch
+
+import sincere.functional as SF
 from cpu_memory import usage
 from plain_losses import check_plain_losses
 from timing import (
@@ -17,6 +19,7 @@ from timing import (
     Row,
     Samples,
     forward_backward,
+    noise_in_words,
     options_parser,
     print_table,
     ratio,
@@ -24,8 +27,6 @@ from timing import (
     timing_records,
     write_records,
 )
-
-import sincere.functional as SF
 
 SMALLEST = 1024
 LOSSES = {"ours SINCERE": SF.sincere, "ours SupCon": SF.supcon}
@@ -43,6 +44,7 @@ def main() -> None:
     print(f"{options.threads} threads, {options.rounds} rounds\n")
     print_table(growth_rows(samples, memory))
     print("\nexpected per doubling of n: time ×4, memory ×2")
+    print(noise_in_words(samples))
     write_records(scaling_records(options.loss, samples, memory, problems), options)
 
 

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
+from torch import Tensor
+
+import sincere.functional as SF
 from plain_losses import check_plain_losses, plain_sincere, plain_supcon
 from timing import (
     Candidate,
@@ -18,6 +21,7 @@ from timing import (
     Row,
     Samples,
     forward_backward,
+    noise_in_words,
     options_parser,
     print_table,
     ratio,
@@ -27,9 +31,6 @@ from timing import (
     timings,
     write_records,
 )
-from torch import Tensor
-
-import sincere.functional as SF
 
 OURS, OUR_SUPCON, DENSE = "ours SINCERE", "ours SupCon", "ours SINCERE, dense"
 EAGER_SINCERE, EAGER_SUPCON = "eager SINCERE", "eager SupCon"
@@ -74,6 +75,7 @@ def main() -> None:
     print_table(timing_rows(timings(samples, OURS), OURS))
     print()
     print_table(target_rows(samples))
+    print(noise_in_words(samples))
     write_records(timing_records("cpu_speed", samples, OURS, problem), options)
 
 
@@ -120,7 +122,7 @@ def compiled_candidate(embeddings: Tensor, labels: Tensor, temperature: float) -
 
 
 def three_products(z: Tensor) -> Candidate:
-    """z zᵀ, G z and Gᵀ z into memory that is already there: what any n×n gradient costs before its first exponential."""
+    """z zᵀ, G z and Gᵀ z into memory that is there already: what an n×n gradient costs before any exponential."""
     G = z.new_empty(z.shape[0], z.shape[0])
     from_rows, from_columns = torch.empty_like(z), torch.empty_like(z)
 

@@ -10,7 +10,10 @@ from itertools import pairwise
 from math import exp, isqrt, log
 
 import torch
+
+import sincere.functional as SF
 from plain_losses import check_plain_losses
+from sincere.losses.backends.select import SMALL_ON_CPU, SMALL_ON_GPU
 from timing import (
     Problem,
     Row,
@@ -18,6 +21,7 @@ from timing import (
     Spread,
     elapsed,
     forward_backward,
+    noise_in_words,
     options_parser,
     print_table,
     ratio,
@@ -25,9 +29,6 @@ from timing import (
     timing_records,
     write_records,
 )
-
-import sincere.functional as SF
-from sincere.losses.backends.select import SMALL_ON_CPU, SMALL_ON_GPU
 
 LOSSES = {"sincere": SF.sincere, "supcon": SF.supcon}
 SIZES = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192, 16_384, 32_768)
@@ -53,6 +54,7 @@ def main() -> None:
     ratios = [ratio(samples, "tiled", "dense").median for samples in found]
     print(f"\n{crossing_in_words([problem.n for problem in problems], ratios)}")
     print(f"the selection switches at n = {isqrt(small):,}")
+    print(noise_in_words({f"{name} n = {problem.n}": s[name] for problem, s in zip(problems, found) for name in s}))
     pairs = zip(problems, found, strict=True)
     write_records(
         [record for problem, samples in pairs for record in timing_records("crossover", samples, "dense", problem)],

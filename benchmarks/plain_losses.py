@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from timing import Problem
 from torch import Tensor
 
 import sincere.functional as SF
+from timing import Problem
 
 # Sums over n terms in float32, in another order: the two may differ in the last digits, no more.
 VALUE_TOLERANCE = 1e-5

@@ -19,6 +19,8 @@ from torch import Tensor
 
 ROOT = Path(__file__).resolve().parent.parent
 
+UNSTEADY = 1.5  # p80 over p20 from which a run says more about the machine than about the code
+
 Candidate = Callable[[], object]
 Samples = dict[str, list[float]]  # seconds of each candidate, one entry a round
 Row = dict[str, object]
@@ -119,6 +121,15 @@ def timings(samples: Samples, reference: str) -> list[Timing]:
     return [Timing(name, Spread.of(samples[name]), ratio(samples, name, reference)) for name in samples]
 
 
+def noise_in_words(samples: Samples) -> str:
+    """Whether the rounds agreed well enough to be believed."""
+    spreads = {name: Spread.of(values) for name, values in samples.items()}
+    unsteady = [name for name, spread in spreads.items() if spread.p80 > UNSTEADY * spread.p20]
+    if not unsteady:
+        return f"steady: p80 is within {UNSTEADY:g} × p20 for every candidate"
+    return f"UNSTEADY, run again on a quiet machine: p80 exceeds {UNSTEADY:g} × p20 for {', '.join(unsteady)}"
+
+
 def forward_backward(
     loss: Callable[..., Tensor], embeddings: Tensor, labels: Tensor, **options: object
 ) -> Callable[[], None]:
@@ -137,7 +148,7 @@ def print_table(rows: Sequence[Row]) -> None:
         return
     cells = [list(rows[0])] + [[_shown(value) for value in row.values()] for row in rows]
     widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
-    to_left = [isinstance(value, str) for value in rows[0].values()]
+    to_left = [isinstance(value, str) for value in rows[-1].values()]
     for line in cells:
         parts = zip(line, widths, to_left, strict=True)
         print("  ".join(text.ljust(width) if left else text.rjust(width) for text, width, left in parts).rstrip())

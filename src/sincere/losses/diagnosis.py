@@ -139,7 +139,7 @@ def _read_block(pairs: Pairs, rows: slice) -> dict[str, Tensor]:
         s, weights, others, ("lse_all", "lse_neg", "lse_pos", "mean_pos", "mean_softplus"), 0.0
     )
     num_pos = weights.sum(dim=1)
-    share = 1 / num_pos.clamp(min=1)
+    share = 1 / num_pos.clamp(min=1).to(s.dtype)
     with_margin = torch.where(weights, softplus(stats["lse_neg"].unsqueeze(1) + EPSILON - s), 0).sum(dim=1)
     method = resolve_method("auto", s.shape[1], num_pos)
     repelled = weights & (s - stats["lse_all"].unsqueeze(1) > share.log().unsqueeze(1))

@@ -109,7 +109,12 @@ def fold_views(embeddings: Tensor) -> tuple[Tensor, int]:
     """(b, v, d) as (b·v, d), in at least single precision; and v."""
     views = embeddings.shape[1] if embeddings.ndim == 3 else 1
     rows = embeddings.flatten(0, 1) if embeddings.ndim == 3 else embeddings
-    return rows.float() if rows.dtype in (torch.float16, torch.bfloat16) else rows, views
+    return in_full_precision(rows), views
+
+
+def in_full_precision(embeddings: Tensor) -> Tensor:
+    """Half precision as float32, anything else as it is."""
+    return embeddings.float() if embeddings.dtype in (torch.float16, torch.bfloat16) else embeddings
 
 
 def _samples(name: str, embeddings: Tensor, label_name: str, labels: Tensor, soft: SoftTargets | None) -> Samples:

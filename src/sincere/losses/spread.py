@@ -9,7 +9,7 @@ from sincere.checks import check_embeddings, shape_of
 from sincere.errors import InputError, OptionError
 from sincere.losses.backends.select import row_statistics
 from sincere.losses.options import LossOptions, Settings, loss_function, settings_from
-from sincere.losses.pairs import fold_views, make_pairs
+from sincere.losses.pairs import fold_views, in_full_precision, make_pairs
 from sincere.losses.reduction import reduce_over_anchors
 from sincere.losses.similarity import inner_product_rows
 
@@ -47,6 +47,7 @@ def spread(
     """
     settings = settings_from(options)
     _check_spread(embeddings, contrast_embeddings, alpha, settings)
+    embeddings = in_full_precision(embeddings)  # once, so that its two uses add their gradients in full precision
     pairs = make_pairs(embeddings, labels, contrast_embeddings, contrast_labels, settings)
     stats = row_statistics(pairs, "mean_softplus", "lse_pos")
     valid = stats.has_positive
@@ -60,7 +61,7 @@ def _own_view_logits(embeddings: Tensor, settings: Settings) -> Tensor:
     samples = embeddings.shape[0]
     if callable(settings.similarity):
         similarity = settings.similarity
-        grid = embeddings.to(rows.dtype).unbind(1)
+        grid = embeddings.unbind(1)
         matrix = torch.stack([torch.stack([similarity(a, c).diagonal() for c in grid], dim=1) for a in grid], dim=1)
     else:
         a, c = inner_product_rows(rows, None, settings.similarity)

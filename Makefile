@@ -1,0 +1,44 @@
+# The only list of verbs; continuous integration calls these too.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test check bench bench-large test-gpu format clean
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
+
+demo: $(READY)  ## train on scikit-learn's digits with SINCERE and SupCon, and compare
+	$(BIN)/python demo/digits.py
+
+test: check  ## everything that must hold: style, types, tests
+	$(BIN)/python -m pytest -n auto
+
+check: $(READY)  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/mypy
+
+bench: $(READY)  ## speed and memory on this machine's CPU, beside the code people write
+	$(BIN)/python benchmarks/cpu_speed.py
+	$(BIN)/python benchmarks/cpu_memory.py
+	$(BIN)/python benchmarks/crossover.py
+
+bench-large: $(READY)  ## the table up to 65,536 embeddings
+	$(BIN)/python benchmarks/cpu_scaling.py
+
+test-gpu:  ## on a machine with a GPU, in its own environment
+	$(PYTHON) -m pytest -m gpu
+
+format: $(READY)  ## let ruff write the files as `check` wants them
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## remove the environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,81 @@
+"""Who imports whom: read from the source, so that the folders keep meaning what they say."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "src" / "sincere"
+GROUND = {"types", "errors", "checks"}
+# A package may import itself, the ground, and what stands here.
+MAY_IMPORT: dict[str, set[str]] = {
+    "types": set(),
+    "errors": set(),
+    "checks": {"errors"},
+    "losses": GROUND | {"functional"},  # losses/modules.py wraps the functions
+    "functional": {"losses"},
+    "train": GROUND | {"losses"},
+    "compat": GROUND | {"losses", "functional"},
+    "__init__": {"losses", "train", "functional"},
+}
+THIRD_PARTY = {"torch", "numpy"}
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def package_of(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imports_of(path: Path) -> list[str]:
+    """Every module that a file imports, wherever in it."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: say where it is from: absolute imports only"
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return names
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports(path):
+    package = package_of(path)
+    assert package in MAY_IMPORT, f"give {package} a line in MAY_IMPORT, and in CONTRIBUTING.md"
+    for name in imports_of(path):
+        top, *rest = name.split(".")
+        if top == "sincere":
+            target = rest[0] if rest else "__init__"
+            assert target in MAY_IMPORT[package] | {package}, f"{path.name} imports sincere.{target}"
+        elif top not in sys.stdlib_module_names:
+            assert top in THIRD_PARTY, f"{path.name} imports {top}, which `pip install sincere` does not bring"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_files_stay_readable(path):
+    text = path.read_text()
+    assert len(text.splitlines()) <= 330, "one idea a file"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            docstring = len((ast.get_docstring(node, clean=False) or "").splitlines())
+            assert node.end_lineno - node.lineno + 1 - docstring <= 60, f"{node.name} does more than one thing"
+
+
+def test_import_brings_nothing_but_torch_and_numpy():
+    code = (
+        "import sys, torch, numpy; before = set(sys.modules); import sincere, sincere.functional, sincere.compat;"
+        "new = {name.split('.')[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names);"
+        "print(*sorted(new))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(run.stdout.split()) <= {"sincere", "torch", "numpy"}
+
+
+def test_public_names_exist_and_are_sorted_out():
+    import sincere
+
+    assert sincere.__all__ == sorted(sincere.__all__)
+    for name in sincere.__all__:
+        assert getattr(sincere, name).__doc__

@@ -1,0 +1,77 @@
+"""cached_backward: the gradient of the whole batch, whatever the chunks."""
+
+import pytest
+import torch
+from torch import nn
+
+import sincere.functional as SF
+from sincere import SINCERELoss, cached_backward
+
+LABELS = torch.arange(17) % 4
+
+
+def gradients(module):
+    return [parameter.grad.clone() for parameter in module.parameters()]
+
+
+@pytest.mark.parametrize("chunk_size", [1, 5, 17, 100])
+def test_equals_the_whole_batch_with_dropout_replayed(chunk_size):
+    encoder = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Dropout(0.3), nn.LayerNorm(8), nn.Linear(8, 4)).double()
+    inputs = torch.randn(17, 6, dtype=torch.float64)
+    torch.manual_seed(1)
+    chunks = [encoder(part) for part in inputs.split(chunk_size)]  # draws noise in the same order as the chunks
+    loss = SF.sincere(torch.cat(chunks), LABELS)
+    loss.backward()
+    expected, noise_after = gradients(encoder), torch.rand(3)
+    encoder.zero_grad()
+    torch.manual_seed(1)
+    value = cached_backward(encoder, inputs, lambda z: SF.sincere(z, LABELS), chunk_size=chunk_size)
+    assert value.item() == pytest.approx(loss.item(), rel=1e-12)
+    assert not value.requires_grad
+    for got, want in zip(gradients(encoder), expected, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-12)
+    assert torch.equal(torch.rand(3), noise_after)  # and leaves the generator where one pass would
+
+
+def test_gradients_add_up_and_reach_the_loss():
+    encoder, loss = nn.Linear(3, 2), SINCERELoss(learnable_temperature=True)
+    x = torch.randn(17, 3)
+    for _ in range(2):
+        cached_backward(encoder, x, lambda z: loss(z, LABELS), chunk_size=4)
+    twice, temperature = encoder.weight.grad.clone(), loss.log_temperature.grad.clone()
+    encoder.zero_grad()
+    loss.zero_grad()
+    loss(encoder(x), LABELS).backward()
+    torch.testing.assert_close(twice, 2 * encoder.weight.grad, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(temperature, 2 * loss.log_temperature.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_views_and_several_inputs():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(3, 2), nn.Linear(4, 2)
+
+        def forward(self, left, right):
+            return torch.stack([self.a(left), self.b(right)], dim=1)
+
+    encoder = Two().double()
+    left, right = torch.randn(17, 3, dtype=torch.float64), torch.randn(17, 4, dtype=torch.float64)
+    SF.spread(encoder(left, right), LABELS).backward()
+    expected = gradients(encoder)
+    for inputs in ((left, right), [left, right], {"left": left, "right": right}):
+        encoder.zero_grad()
+        cached_backward(encoder, inputs, lambda z: SF.spread(z, LABELS), chunk_size=6)
+        for got, want in zip(gradients(encoder), expected, strict=True):
+            torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-12)
+
+
+def test_running_statistics_move_once_per_chunk():
+    x = torch.randn(16, 3)
+    once, cached = nn.BatchNorm1d(3), nn.BatchNorm1d(3)
+    for part in x.split(8):
+        once(part)
+    cached_backward(cached, x, lambda z: SF.sincere(z, LABELS[:16]), chunk_size=8)
+    torch.testing.assert_close(cached.running_mean, once.running_mean)
+    torch.testing.assert_close(cached.running_var, once.running_var)
+    assert cached.num_batches_tracked == 2

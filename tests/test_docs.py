@@ -1,0 +1,29 @@
+"""Every Python block of the README and the docs runs, page by page, from top to bottom."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_examples_run(page, monkeypatch, tmp_path):
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    if page.name == "README.md":
+        assert blocks, "the README opens with an example"
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    namespace = {}
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=lambda p: p.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        if not target.startswith(("http://", "https://")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"

@@ -1,0 +1,65 @@
+"""LabelQueue: what it holds, in which order, and that a resumed run continues with it."""
+
+import copy
+
+import pytest
+import torch
+
+import sincere.functional as SF
+from sincere import LabelQueue
+
+
+def rows(*numbers):
+    return torch.tensor([[float(n), 0.0] for n in numbers]), torch.tensor(numbers)
+
+
+def test_keeps_the_last_and_forgets_the_oldest():
+    queue = LabelQueue(5, 2)
+    assert len(queue) == 0
+    assert queue.contrasts()[0].shape == (0, 2)
+    queue.enqueue(*rows(1, 2, 3))
+    assert queue.contrasts()[1].tolist() == [1, 2, 3]
+    queue.enqueue(*rows(4, 5, 6, 7))
+    assert len(queue) == 5
+    assert sorted(queue.contrasts()[1].tolist()) == [3, 4, 5, 6, 7]
+    embeddings, labels = queue.contrasts()
+    assert torch.equal(embeddings[:, 0].long(), labels)
+    queue.enqueue(*rows(*range(10, 23)))
+    assert sorted(queue.contrasts()[1].tolist()) == [18, 19, 20, 21, 22]
+    queue.clear()
+    assert len(queue) == 0
+
+
+def test_resumed_run_continues_with_the_same_memory():
+    straight, before = LabelQueue(7, 2), LabelQueue(7, 2)
+    for start in range(0, 9, 3):
+        for queue in (straight, before):
+            queue.enqueue(*rows(start, start + 1, start + 2))
+    after = LabelQueue(7, 2)
+    after.load_state_dict(before.state_dict())
+    assert len(after) == 7
+    for queue in (straight, after, copy.deepcopy(before)):
+        queue.enqueue(*rows(50, 51))
+    for a, b in zip(after.contrasts(), straight.contrasts(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_views_multi_hot_and_half_precision():
+    queue = LabelQueue(6, 2, classes=3)
+    queue.enqueue(torch.ones(2, 2, 2, dtype=torch.bfloat16), torch.tensor([[1, 0, 1], [0, 1, 0]]))
+    embeddings, labels = queue.contrasts()
+    assert embeddings.dtype == torch.float32
+    assert labels.tolist() == [[1, 0, 1], [1, 0, 1], [0, 1, 0], [0, 1, 0]]
+
+
+@pytest.mark.parametrize("backend", ["dense", "tiled"])
+def test_writing_between_forward_and_backward_is_safe(backend):
+    queue = LabelQueue(8, 2)
+    queue.enqueue(*rows(0, 1, 2))
+    z = torch.randn(4, 2, requires_grad=True)
+    labels = torch.tensor([0, 0, 1, 1])
+    loss = SF.sincere(z, labels, *queue.contrasts(), include_batch=True, backend=backend, similarity="dot")
+    queue.enqueue(z, labels)
+    loss.backward()
+    assert z.grad.isfinite().all()
+    assert not queue.embeddings.requires_grad
