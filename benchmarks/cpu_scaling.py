@@ -1,6 +1,6 @@
 """How time and memory of our loss grow with the batch on a CPU: time with n², memory with n.
 
-    python benchmarks/cpu_scaling.py --max-n 16384     # half a minute
+    python benchmarks/cpu_scaling.py --max-n 16384     # about a minute
     python benchmarks/cpu_scaling.py                   # up to 65,536: some minutes
 
 Every round times every size once, in one process, so the growth of time is a ratio inside a round. Extra memory is

@@ -54,12 +54,10 @@ def main() -> None:
     ratios = [ratio(samples, "tiled", "dense").median for samples in found]
     print(f"\n{crossing_in_words([problem.n for problem in problems], ratios)}")
     print(f"the selection switches at n = {isqrt(small):,}")
-    print(noise_in_words({f"{name} n = {problem.n}": s[name] for problem, s in zip(problems, found) for name in s}))
-    pairs = zip(problems, found, strict=True)
-    write_records(
-        [record for problem, samples in pairs for record in timing_records("crossover", samples, "dense", problem)],
-        options,
-    )
+    measured = list(zip(problems, found, strict=True))
+    print(noise_in_words({f"{name} at {problem.n}": s[name] for problem, s in measured for name in s}))
+    records = [record for problem, s in measured for record in timing_records("crossover", s, "dense", problem)]
+    write_records(records, options)
 
 
 def parsed_options() -> Namespace:

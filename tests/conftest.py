@@ -1,7 +1,14 @@
 """Shared set-up of the tests."""
 
-import pytest
+import os
+
 import torch
+
+# Must be set before the first kernel is decorated. With a GPU the kernels are compiled and run there.
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
+
+import pytest
 from hypothesis import settings
 
 # Several test processes share two cores; one thread each keeps them out of each other's way.

@@ -49,6 +49,8 @@ def test_imports(path):
         if top == "sincere":
             target = rest[0] if rest else "__init__"
             assert target in MAY_IMPORT[package] | {package}, f"{path.name} imports sincere.{target}"
+        elif top == "triton":
+            assert path.name.startswith("triton_"), f"{path.name} imports triton, which may be missing"
         elif top not in sys.stdlib_module_names:
             assert top in THIRD_PARTY, f"{path.name} imports {top}, which `pip install sincere` does not bring"
 

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 from torch import Tensor
 
 Reduction: TypeAlias = Literal["mean", "mean_all", "class_mean", "sum", "none"]
-Backend: TypeAlias = Literal["auto", "dense", "tiled"]
+Backend: TypeAlias = Literal["auto", "dense", "tiled", "triton"]
 Positives: TypeAlias = Literal["any", "jaccard"]
 SimilarityName: TypeAlias = Literal["cosine", "dot", "euclidean"]
 SimilarityFunction: TypeAlias = Callable[[Tensor, Tensor], Tensor]

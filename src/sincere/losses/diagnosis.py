@@ -127,7 +127,7 @@ would use them
 def _read_rows(pairs: Pairs) -> dict[str, Tensor]:
     """Every loss and count of every anchor, block by block: name → (n,)."""
     relation = pairs.relation
-    blocks = [_read_block(pairs, rows) for rows in row_blocks(relation.anchors, relation.contrasts)]
+    blocks = [_read_block(pairs, rows) for rows in row_blocks(relation)]
     if not blocks:
         blocks = [_read_block(pairs, slice(0, 0))]
     return {name: torch.cat([block[name] for block in blocks]) for name in blocks[0]}

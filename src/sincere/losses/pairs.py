@@ -33,12 +33,26 @@ class Pairs:
     weights: Tensor | None  # (n,)
     batch_shape: tuple[int, ...]  # (n,), or (b, v) where views came
     counts: list[int]  # anchors of each process
+    input_dtype: torch.dtype  # of the embeddings as they came; rows are float32 at least
 
     def logits(self, rows: slice = slice(None)) -> Tensor:
         """s_ta for the anchors in `rows` and all contrasts."""
         if self.matrix is not None:
             return self.matrix()[rows]
         return self.anchors[rows] @ (self.anchors if self.contrasts is None else self.contrasts).T
+
+    @property
+    def bounded(self) -> bool:
+        """Is |s| ≤ 40 known without looking at the rows? Then e^s cannot overflow."""
+        temperature = self.settings.temperature
+        return self.settings.similarity == "cosine" and not isinstance(temperature, Tensor) and temperature >= 1 / 40
+
+    @property
+    def precision(self) -> str:
+        """The precision of products on a GPU: that of the embeddings; for float32, torch's setting for its products."""
+        if self.input_dtype in (torch.bfloat16, torch.float16):
+            return str(self.input_dtype).removeprefix("torch.")
+        return "float32" if torch.get_float32_matmul_precision() == "highest" else "tf32"
 
     @property
     def own_rows(self) -> slice:
@@ -102,6 +116,7 @@ def make_pairs(
         weights=_anchor_weights(settings.weights, anchors),
         batch_shape=tuple(embeddings.shape[:-1]),
         counts=counts,
+        input_dtype=embeddings.dtype,
     )
 
 

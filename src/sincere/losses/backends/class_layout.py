@@ -13,6 +13,8 @@ from torch import Tensor
 BLOCK = 512
 # Logits of positives held at once.
 LOGITS_PER_GROUP = 1 << 18
+# A GPU has the memory, and each of its operations takes some microseconds to start, however small it is.
+TIMES_LARGER_ON_GPU = 8
 
 
 @dataclass(frozen=True)
@@ -58,21 +60,22 @@ def layout_of(labels: Tensor) -> ClassLayout:
     ordered, order = labels.sort(stable=True)
     _, classes, sizes = torch.unique_consecutive(ordered, return_inverse=True, return_counts=True)
     ends = sizes.cumsum(0)
-    return ClassLayout(order, classes, ends - sizes, sizes, list(_cut([0, *ends.tolist()])))
+    largest = BLOCK if labels.device.type == "cpu" else BLOCK * TIMES_LARGER_ON_GPU
+    return ClassLayout(order, classes, ends - sizes, sizes, list(_cut([0, *ends.tolist()], largest)))
 
 
-def _cut(boundaries: list[int]) -> Iterator[Block]:
-    """Blocks of at most BLOCK rows between class boundaries; a larger class is cut into even pieces."""
+def _cut(boundaries: list[int], largest: int) -> Iterator[Block]:
+    """Blocks of at most `largest` rows between class boundaries; a larger class is cut into even pieces."""
     at = 0
     while at + 1 < len(boundaries):
         start = boundaries[at]
-        end = bisect_right(boundaries, start + BLOCK) - 1
+        end = bisect_right(boundaries, start + largest) - 1
         if end > at:
             yield Block(start, boundaries[end], [edge - start for edge in boundaries[at : end + 1]], None)
             at = end
             continue
         size = boundaries[at + 1] - start
-        pieces = ceil(size / BLOCK)
+        pieces = ceil(size / largest)
         cuts = [start + piece * size // pieces for piece in range(pieces + 1)]
         for left, right in pairwise(cuts):
             yield Block(left, right, [0, right - left], at)
@@ -91,14 +94,16 @@ class ClassGroup:
 
 def class_groups(layout: ClassLayout) -> Iterator[ClassGroup]:
     """Every ordered pair of positives once, in groups of bounded size; a class of one row has none."""
+    on_gpu = layout.sizes.device.type != "cpu"
+    budget = LOGITS_PER_GROUP * TIMES_LARGER_ON_GPU**2 if on_gpu else LOGITS_PER_GROUP
     doubling = torch.ceil(torch.log2(layout.sizes.double())).long()
     for power in sorted(set(doubling.tolist())):
         if power == 0:
             continue
         chosen = (doubling == power).nonzero().squeeze(1)
         length = int(layout.sizes[chosen].max())
-        together = max(1, LOGITS_PER_GROUP // (length * length))
-        height = max(1, min(length, LOGITS_PER_GROUP // length))
+        together = max(1, budget // (length * length))
+        height = max(1, min(length, budget // length))
         for classes in chosen.split(together):
             for first in range(0, length, height):
                 yield _group(layout, classes, length, first, min(first + height, length))

@@ -1,4 +1,4 @@
-"""What a forward pass leaves for the backward pass, and what comes back: some numbers per anchor."""
+"""What operators hand to their engines, and what a forward pass leaves for the backward pass: numbers per anchor."""
 
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -6,10 +6,28 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
+from sincere.losses.relation import Relation
+
 
 def refuse_second_derivative(*_: Any) -> NoReturn:
     """What autograd meets when it differentiates the backward pass of an operator that was written by hand."""
     raise RuntimeError('backend="tiled" can be differentiated once. For a second derivative pass backend="dense".')
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What an engine gets: rows whose inner products are logits, and who is whose positive."""
+
+    anchors: Tensor
+    contrasts: Tensor | None  # None: the anchors themselves
+    relation: Relation
+    margin: float
+    bounded: bool  # is |s| ≤ 40 known for every pair
+    precision: str  # of products, where the engine has a choice: "bfloat16", "float16", "tf32" or "float32"
+
+    @property
+    def contrast_rows(self) -> Tensor:
+        return self.anchors if self.contrasts is None else self.contrasts
 
 
 @dataclass(frozen=True)

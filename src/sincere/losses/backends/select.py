@@ -1,31 +1,72 @@
 """Which backend computes a batch: decided here alone, with a reason."""
 
-from sincere.losses.backends import dense, tiled
+import importlib.util
+import os
+
+import torch
+
+from sincere.errors import OptionError
+from sincere.losses.backends import dense, operators
 from sincere.losses.pairs import Pairs
 from sincere.losses.statistics import RowStatistics, Statistic
 
 # Up to these numbers of pairs the n×m matrices fit the cache (the memory, on a GPU) and the tiles' bookkeeping
-# costs more than it saves: `make bench` measures where the lines cross.
-SMALL_ON_CPU = 256 * 256
+# costs more than it saves: benchmarks/crossover.py measures where the lines cross.
+SMALL_ON_CPU = 448 * 448
 SMALL_ON_GPU = 8192 * 8192
+SMALL_FOR_KERNELS = 2048 * 2048
 
 
 def row_statistics(pairs: Pairs, *wanted: Statistic, margin: float = 0.0) -> RowStatistics:
     """The wanted statistics of every anchor, by the backend that the caller or the batch's size chose."""
     backend, _ = select_backend(pairs)
-    compute = dense.row_statistics if backend == "dense" else tiled.row_statistics
-    return compute(pairs, wanted, margin)
+    if backend == "dense":
+        return dense.row_statistics(pairs, wanted, margin)
+    return operators.row_statistics(pairs, wanted, margin, backend)
 
 
 def select_backend(pairs: Pairs) -> tuple[str, str]:
     """The backend's name, and why."""
     wanted = pairs.settings.backend
+    if wanted == "triton" and (reason := why_no_kernels(pairs)):
+        raise OptionError(f'backend="triton" cannot run here: {reason}. Use backend="auto", which picks one that can.')
     if wanted != "auto":
         return wanted, "asked for"
     if pairs.matrix is not None:
         return "dense", "the similarity is the caller's function of whole batches"
     size = pairs.relation.anchors * pairs.relation.contrasts
-    small = SMALL_ON_CPU if pairs.anchors.device.type == "cpu" else SMALL_ON_GPU
+    on_cpu = pairs.anchors.device.type == "cpu"
+    no_kernels = "the tensors are on the CPU" if on_cpu else why_no_kernels(pairs)
+    small = SMALL_ON_CPU if on_cpu else SMALL_ON_GPU if no_kernels else SMALL_FOR_KERNELS
     if size <= small:
         return "dense", f"{size} pairs are few"
-    return "tiled", f"{size} pairs would take {size * pairs.anchors.element_size() / 2**20:.0f} MiB a matrix"
+    if no_kernels is None:
+        return "triton", f"{size} pairs on a GPU"
+    return (
+        "tiled",
+        f"{size} pairs would take {size * pairs.anchors.element_size() / 2**20:.0f} MiB a matrix; {no_kernels}",
+    )
+
+
+def why_no_kernels(pairs: Pairs) -> str | None:
+    """What keeps the triton backend from computing these pairs; None where nothing does."""
+    device = pairs.anchors.device
+    if pairs.matrix is not None:
+        return "the similarity is the caller's function, and kernels compute inner products"
+    if pairs.relation.kind != "classes":
+        return "kernels sort by class, and these labels are no single classes"
+    if pairs.relation.usable.ndim != 1:
+        return "kernels know classes, not masks of pairs"
+    if pairs.anchors.dtype == torch.float64:
+        return "the embeddings are float64"
+    if pairs.anchors.shape[1] > 1024:
+        return f"embeddings may have up to 1,024 dimensions, not {pairs.anchors.shape[1]}"
+    if importlib.util.find_spec("triton") is None:
+        return "triton is not installed"
+    if device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1":
+        return None
+    if device.type != "cuda":
+        return f"the embeddings are on {device.type}, not on a CUDA device"
+    if torch.cuda.get_device_capability(device) < (8, 0):
+        return "the GPU is older than compute capability 8.0"
+    return None

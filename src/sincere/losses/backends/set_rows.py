@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from sincere.errors import OptionError
 from sincere.losses import subsets
 from sincere.losses.backends.dense import softplus
 from sincere.losses.backends.row_blocks import row_blocks
@@ -35,6 +36,8 @@ def set_values(pairs: Pairs, method: str) -> tuple[Tensor, Tensor]:
     "auto" never takes the dense backend, whose graph holds every step of the recurrence, but for a similarity of the
     caller's own it starts from the caller's matrix.
     """
+    if pairs.settings.backend == "triton":
+        raise OptionError('the set loss has no kernels: use backend="auto" or "tiled", which run on a GPU too.')
     if pairs.matrix is None and pairs.settings.backend != "dense":
         return _tiled_values(pairs, method)
     s = pairs.logits()
@@ -145,7 +148,7 @@ def _exact_inclusion_in_blocks(p: Tensor, k: Tensor) -> Tensor:
 
 def _positives_per_anchor(relation: Relation) -> Tensor:
     """k of every anchor without an n×m array, to choose the method by."""
-    blocks = [relation.weights(rows).gt(0).sum(dim=1) for rows in row_blocks(relation.anchors, relation.contrasts)]
+    blocks = [relation.weights(rows).gt(0).sum(dim=1) for rows in row_blocks(relation)]
     return torch.cat(blocks) if blocks else relation.labelled.new_zeros(0, dtype=torch.int64)
 
 
@@ -166,7 +169,7 @@ def _forward(
     method = resolve_method(method, relation.contrasts, k)
     values, tilt = anchors.new_zeros(anchors.shape[0]), anchors.new_zeros(anchors.shape[0])
     with torch.autocast(anchors.device.type, enabled=False):
-        for rows in row_blocks(relation.anchors, relation.contrasts):
+        for rows in row_blocks(relation):
             s = anchors[rows] @ contrasts.T
             positive, members = relation.weights(rows) > 0, relation.others(rows)
             values[rows], tilt[rows] = values_of_block(s, positive, members, k[rows], method)
@@ -192,7 +195,7 @@ def _backward(
     method = resolve_method(method, relation.contrasts, k)
     anchor_grad, contrast_grad = torch.zeros_like(anchors), torch.zeros_like(contrasts)
     with torch.autocast(anchors.device.type, enabled=False):
-        for rows in row_blocks(relation.anchors, relation.contrasts):
+        for rows in row_blocks(relation):
             s = anchors[rows] @ contrasts.T
             positive, members = relation.weights(rows) > 0, relation.others(rows)
             g = _gradient_of_block(s, positive, members, k[rows], tilt[rows], grad[rows], method)

@@ -1,0 +1,144 @@
+"""The triton backend: by its interpreter where there is no GPU, and compiled for two generations of GPUs."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import sincere.functional as SF
+from loss_table import LOSSES, rows_of
+from sincere.errors import OptionError
+
+pytest.importorskip("triton")
+CUDA = torch.cuda.is_available()
+DEVICE = "cuda" if CUDA else "cpu"
+KERNEL_LOSSES = [case for case in LOSSES if case.name != "set_nce"]
+
+
+@pytest.fixture(autouse=True)
+def kernels_can_run():
+    if not CUDA and os.environ.get("TRITON_INTERPRET") != "1":
+        pytest.skip("needs a CUDA device, or TRITON_INTERPRET=1 set before triton is imported (tests/conftest.py does)")
+
+
+def results(case, z, labels, *contrasts, **options):
+    """Value, and the gradients of everything that is differentiable."""
+    z = z.detach().clone().requires_grad_()
+    contrasts = tuple(c.detach().clone().requires_grad_() if c.is_floating_point() else c for c in contrasts)
+    temperature = torch.tensor(options.pop("temperature"), device=z.device, dtype=torch.float64, requires_grad=True)
+    loss = case.call(z, labels, *contrasts, temperature=temperature, **options)
+    inputs = [z, temperature, *(c for c in contrasts if c.is_floating_point())]
+    return [loss.detach(), *torch.autograd.grad(loss, inputs)]
+
+
+def assert_close(candidate, truth, tolerance):
+    for got, want in zip(candidate, truth, strict=True):
+        assert (got.double() - want.double()).norm() <= tolerance * (want.double().norm() + 1e-3)
+
+
+def batch(n, d, classes, dtype=torch.float32):
+    z = torch.randn(n, d, device=DEVICE).to(dtype)
+    labels = torch.randint(0, classes, (n,), device=DEVICE)
+    labels[::7] = -1
+    return z, labels
+
+
+@pytest.mark.parametrize(("n", "d", "classes"), [(41, 3, 2), (130, 20, 40), (150, 300, 3), (128, 16, 1), (1, 4, 1)])
+@pytest.mark.parametrize("case", KERNEL_LOSSES, ids=repr)
+def test_agrees_with_float64(case, n, d, classes):
+    z, labels, _ = rows_of(case, *batch(n, d, classes))
+    for temperature in (0.1, 0.01):
+        truth = results(case, z.double(), labels, temperature=temperature, backend="dense")
+        candidate = results(case, z, labels, temperature=temperature, backend="triton")
+        assert_close(candidate, truth, 2e-6 / temperature)
+
+
+@pytest.mark.parametrize("include_batch", [False, True])
+@pytest.mark.parametrize("case", KERNEL_LOSSES, ids=repr)
+def test_contrasts_weights_and_reductions(case, include_batch):
+    if case.needs_views and not include_batch:
+        pytest.skip("the spread loss refuses contrasts without the batch")
+    z, labels, _ = rows_of(case, *batch(50, 12, 4))
+    contrasts, contrast_labels = batch(141, 12, 5)
+    for reduction in ("mean", "mean_all", "class_mean", "sum"):
+        options = {"include_batch": include_batch, "reduction": reduction, "temperature": 0.3}
+        options["weights"] = torch.rand(labels.shape[0], device=DEVICE)
+        options["ignored_as_negatives"] = reduction == "sum"
+        truth = results(case, z.double(), labels, contrasts.double(), contrast_labels, backend="dense", **options)
+        candidate = results(case, z, labels, contrasts, contrast_labels, backend="triton", **options)
+        assert_close(candidate, truth, 1e-5)
+
+
+@pytest.mark.parametrize("temperature", [0.1, 0.01])
+@pytest.mark.parametrize("case", KERNEL_LOSSES, ids=repr)
+def test_bounded_and_unbounded_logits(case, temperature):
+    """A temperature that is a number promises |s| ≤ 40, or does not; both ways must agree with the truth."""
+    z, labels, _ = rows_of(case, *batch(100, 8, 3))
+
+    def gradient(z, backend):
+        z = z.detach().clone().requires_grad_()
+        return torch.autograd.grad(case.call(z, labels, temperature=temperature, backend=backend), z)[0]
+
+    truth = gradient(z.double(), "dense")
+    assert (gradient(z, "triton").double() - truth).norm() <= 2e-6 / temperature * truth.norm()
+
+
+@pytest.mark.parametrize(("dtype", "slack"), [(torch.bfloat16, 1e-2), (torch.float16, 4e-3)])
+@pytest.mark.parametrize("case", KERNEL_LOSSES, ids=repr)
+def test_half_precision(case, dtype, slack):
+    """Normalised rows are rounded to the input's precision before the products; the slack is that rounding."""
+    z, labels, _ = rows_of(case, *batch(150, 24, 5, dtype))
+    truth = results(case, z.double(), labels, temperature=0.1, backend="dense")
+    candidate = results(case, z, labels, temperature=0.1, backend="triton")
+    assert candidate[1].dtype == dtype
+    assert_close(candidate[:2], truth[:2], slack)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_almost_empty_batches(n):
+    z, labels = torch.randn(n, 4, device=DEVICE, requires_grad=True), torch.zeros(n, dtype=torch.long, device=DEVICE)
+    for case in KERNEL_LOSSES[:-1]:
+        expected = case.call(z, labels, backend="dense").item()
+        loss = case.call(z, labels, backend="triton")
+        assert loss.item() == pytest.approx(expected, abs=1e-6)
+        assert torch.isfinite(torch.autograd.grad(loss, z)[0]).all()
+
+
+def test_compiles_whole():
+    z, labels = batch(40, 8, 3)
+    torch.compiler.reset()
+    compiled = torch.compile(lambda z: SF.sincere(z, labels, backend="triton"), fullgraph=True, backend="aot_eager")
+    assert compiled(z).item() == pytest.approx(SF.sincere(z, labels, backend="triton").item(), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"similarity": lambda a, c: a @ c.T}, "caller's function"),
+        ({"labels": torch.ones(6, 4, dtype=torch.bool)}, "no single classes"),
+        ({"embeddings": torch.randn(6, 3, dtype=torch.float64)}, "float64"),
+        ({"embeddings": torch.randn(6, 1025)}, "1,024"),
+    ],
+)
+def test_says_why_it_cannot_run(options, words):
+    options = {"embeddings": torch.randn(6, 3), "labels": torch.arange(6) // 2, **options}
+    with pytest.raises(OptionError, match=r"cannot run here.*" + words):
+        SF.sincere(options.pop("embeddings"), options.pop("labels"), backend="triton", **options)
+
+
+@pytest.mark.parametrize("capability", [80, 90])
+def test_kernels_compile_without_a_gpu(capability, tmp_path):
+    """Registers and spills stay at what is recorded: a change that spills is seen before it is slow."""
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"} | {"TRITON_CACHE_DIR": str(tmp_path)}
+    script = Path(__file__).parent / "compile_kernels.py"
+    run = subprocess.run(
+        [sys.executable, str(script), str(capability)], capture_output=True, text=True, env=environment, check=False
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    for row in json.loads(run.stdout):
+        assert row["registers"] <= 255, row
+        assert row["stack"] <= row["stack_recorded"], row
