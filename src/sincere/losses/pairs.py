@@ -49,10 +49,9 @@ class Pairs:
 
     @property
     def precision(self) -> str:
-        """The precision of products on a GPU: that of the embeddings; for float32, torch's setting for its products."""
-        if self.input_dtype in (torch.bfloat16, torch.float16):
-            return str(self.input_dtype).removeprefix("torch.")
-        return "float32" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+        """In which precision the embeddings came: "float32", "bfloat16" or "float16"."""
+        half = {torch.bfloat16: "bfloat16", torch.float16: "float16"}
+        return half.get(self.input_dtype, "float32")
 
     @property
     def own_rows(self) -> slice:

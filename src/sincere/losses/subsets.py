@@ -103,29 +103,38 @@ def exact_inclusion(p: Tensor, k: Tensor) -> Tensor:
     return (inclusion / torch.where(of_size_k > 0, of_size_k, 1).unsqueeze(1)).clamp(max=1)
 
 
-# Where the two corrections of the saddle point fade out, as powers of V. Larger values forget them too early, smaller
-# ones let them grow where they no longer hold; at these the error stays below 0.08 everywhere (docs/set-loss.md).
-FADE_SPREAD, FADE_SKEW = 0.25, 0.05
+# The corrections of the saddle point hold for large V, where their denominators must be V² and V³. As V → 0 the truth is
+# −V − (3/2)Q + V²/4 to second order: log(e^{−V} I₀(V)) has the V terms, the ½ gives −(3/2)Q, and T² is of fourth order
+# there. So both ends are right, and their gradients too. The terms between the ends (0.7, 0.6) and the 0.4 are free;
+# they are the best of a coarse grid, judged by the largest error (docs/set-loss.md). Both are positive for all V ≥ 0.
+
+
+def _spread_scale(total: Tensor) -> Tensor:
+    """D = V² − 0.7 V + ½, the denominator of the correction by Q."""
+    return total.square() - 0.7 * total + 0.5
+
+
+def _skew_scale(total: Tensor) -> Tensor:
+    """E = V³ − 0.6 V² + 0.4, the denominator of the correction by T²."""
+    return total.pow(3) - 0.6 * total.square() + 0.4
 
 
 def saddle_log_probability(p: Tensor) -> Tensor:
     """log Pr[k elements are drawn] at the balancing tilt, by a saddle point that stays finite:
 
-        log(e^{−V} I₀(V)) − ¾ Q / (V² + ¼) − (5/24) T² / (V³ + 1/20),   v = p(1 − p), V = Σv, Q = Σv², T = Σv(1 − 2p).
+        log(e^{−V} I₀(V)) − ¾ Q / D − (5/24) T² / E,   D = V² − 0.7 V + ½, E = V³ − 0.6 V² + 0.4,
+
+    with v = p(1 − p), V = Σv, Q = Σv², T = Σv(1 − 2p).
 
     The textbook's −½ log 2πV is right for large V and explodes as V → 0, just where training leads. There the elements
     drawn against the odds and those left out against the odds are two Poisson counts of mean V/2, which agree with
     probability e^{−V} I₀(V); and for large V that is 1/√(2πV) again. The other terms are the next order of the
-    saddle point, (κ₄ − V)/8V² − 5κ₃²/24V³ with κ₄ = V − 6Q and κ₃ = T, faded out where V is small.
+    saddle point, (κ₄ − V)/8V² − 5κ₃²/24V³ with κ₄ = V − 6Q and κ₃ = T, with denominators that stay away from zero.
     """
     v = p * (1 - p)
     total, squares, skew = v.sum(dim=1), v.square().sum(dim=1), (v * (1 - 2 * p)).sum(dim=1)
     agreement: Tensor = torch.special.i0e(total)
-    return (
-        agreement.log()
-        - 0.75 * squares / (total.square() + FADE_SPREAD)
-        - 5 / 24 * skew.square() / (total.pow(3) + FADE_SKEW)
-    )
+    return agreement.log() - 0.75 * squares / _spread_scale(total) - 5 / 24 * skew.square() / _skew_scale(total)
 
 
 def saddle_inclusion(p: Tensor) -> Tensor:
@@ -137,12 +146,12 @@ def saddle_inclusion(p: Tensor) -> Tensor:
     v, slope = p * (1 - p), 1 - 2 * p
     total = v.sum(dim=1, keepdim=True)
     squares, skew = v.square().sum(dim=1, keepdim=True), (v * slope).sum(dim=1, keepdim=True)
-    spread_scale, skew_scale = total.square() + FADE_SPREAD, total.pow(3) + FADE_SKEW
+    spread_scale, skew_scale = _spread_scale(total), _skew_scale(total)
     by_total: Tensor = (
         torch.special.i1e(total) / torch.special.i0e(total)
         - 1
-        + 1.5 * squares * total / spread_scale.square()
-        + 5 / 8 * (skew * total / skew_scale).square()
+        + 0.75 * squares * (2 * total - 0.7) / spread_scale.square()
+        + 5 / 24 * skew.square() * (3 * total.square() - 1.2 * total) / skew_scale.square()
     )
     by_squares, by_skew = -0.75 / spread_scale, -5 / 12 * skew / skew_scale
     c = by_total * slope + by_squares * 2 * v * slope + by_skew * (1 - 6 * v)

@@ -23,7 +23,7 @@ class Problem:
     relation: Relation
     margin: float
     bounded: bool  # is |s| ≤ 40 known for every pair
-    precision: str  # of products, where the engine has a choice: "bfloat16", "float16", "tf32" or "float32"
+    precision: str  # in which the embeddings came: "bfloat16", "float16" or "float32"
 
     @property
     def contrast_rows(self) -> Tensor:

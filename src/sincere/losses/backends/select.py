@@ -15,6 +15,9 @@ from sincere.losses.statistics import RowStatistics, Statistic
 SMALL_ON_CPU = 448 * 448
 SMALL_ON_GPU = 8192 * 8192
 SMALL_FOR_KERNELS = 2048 * 2048
+# Looked up once: a graph that torch.compile traces may not ask.
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def row_statistics(pairs: Pairs, *wanted: Statistic, margin: float = 0.0) -> RowStatistics:
@@ -61,9 +64,9 @@ def why_no_kernels(pairs: Pairs) -> str | None:
         return "the embeddings are float64"
     if pairs.anchors.shape[1] > 1024:
         return f"embeddings may have up to 1,024 dimensions, not {pairs.anchors.shape[1]}"
-    if importlib.util.find_spec("triton") is None:
+    if not HAS_TRITON:
         return "triton is not installed"
-    if device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1":
+    if device.type == "cpu" and INTERPRETED:
         return None
     if device.type != "cuda":
         return f"the embeddings are on {device.type}, not on a CUDA device"

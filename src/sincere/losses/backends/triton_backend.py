@@ -61,6 +61,9 @@ class Precision:
 
     @classmethod
     def named(cls, name: str) -> "Precision":
+        """That of the embeddings; for float32 torch's own setting decides between TF32 and all digits."""
+        if name == "float32" and torch.get_float32_matmul_precision() != "highest":
+            name = "tf32"
         return {
             "bfloat16": cls(torch.bfloat16, "ieee"),
             "float16": cls(torch.float16, "ieee"),

@@ -92,7 +92,8 @@ def softplus_and_sigmoid(x):
 
 @triton.jit
 def sigmoid(x):
-    return 1 / (1 + tl.exp2(-x * LOG2E))
+    y = tl.exp2(-tl.abs(x) * LOG2E)
+    return tl.where(x >= 0, 1.0, y) / (1 + y)
 
 
 @triton.jit
