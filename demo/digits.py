@@ -12,6 +12,7 @@ gradient descent would push apart, ∂L/∂s_tp > 0:
 """
 
 import argparse
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -120,9 +121,11 @@ def trained(name: str, digits: Digits, epochs: int, seed: int) -> tuple[nn.Modul
                 repulsions.append(repulsion(embeddings.detach(), labels, coefficients))
         schedule.step()
         rate = seen / (time.perf_counter() - start)
-        progress = f"\r{name:<8} epoch {epoch + 1:>3}/{epochs}  loss {np.mean(losses):.4f}  {rate:,.0f} views/s   "
-        print(progress, end="", flush=True)
-    print()
+        progress = f"{name:<8} epoch {epoch + 1:>3}/{epochs}  loss {np.mean(losses):.4f}  {rate:,.0f} views/s   "
+        if sys.stdout.isatty():
+            print(f"\r{progress}", end="\n" if epoch == epochs - 1 else "", flush=True)
+        elif (epoch + 1) % 20 == 0 or epoch == epochs - 1:  # a log keeps every line, so it gets few
+            print(progress, flush=True)
     return encoder, float(np.mean(repulsions))
 
 

@@ -53,13 +53,13 @@ def test_members_that_are_left_out_do_not_count():
 @pytest.mark.parametrize("scale", [0.1, 1.0, 5.0, 20.0, 100.0, 1000.0])
 @pytest.mark.parametrize(("n", "k"), [(20, 2), (20, 10), (100, 1), (100, 10), (100, 50), (400, 40), (400, 399)])
 def test_saddle_point_error_is_bounded(n, k, scale):
-    """docs/set-loss.md tables these errors; 0.08 is the bound that the function's docstring promises."""
+    """docs/set-loss.md tables these errors; its search for the worst case found 0.0402 and 0.0242."""
     s = torch.randn(50, n, dtype=torch.float64) * scale
     everyone, sizes = torch.ones_like(s, dtype=torch.bool), torch.full((50,), k)
     exact, inclusion = log_e_k(s, everyone, sizes, "exact")
     saddle, approximate = log_e_k(s, everyone, sizes, "saddle")
-    assert (exact - saddle).abs().max() < 0.08
-    assert (inclusion - approximate).abs().max() < 0.1
+    assert (exact - saddle).abs().max() < 0.041
+    assert (inclusion - approximate).abs().max() < 0.025
     assert approximate.min() >= 0
     assert approximate.max() <= 1
 
@@ -98,7 +98,7 @@ def test_saddle_loss_is_close_to_the_exact_one(backend):
     z, labels = torch.randn(120, 6, dtype=torch.float64, requires_grad=True), torch.arange(120) % 6
     losses = [SF.set_nce(z, labels, method=method, backend=backend) for method in ("exact", "saddle")]
     gradients = [torch.autograd.grad(loss, z)[0] for loss in losses]
-    assert losses[1].item() == pytest.approx(losses[0].item(), abs=0.08 / 19)
+    assert losses[1].item() == pytest.approx(losses[0].item(), abs=0.041 / 19)
     assert (gradients[1] - gradients[0]).norm() < 0.01 * gradients[0].norm()
 
 

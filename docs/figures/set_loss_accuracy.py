@@ -1,6 +1,6 @@
 """How far the saddle points of the set loss are from the exact value, on random scores and on the worst we could find.
 
-    python docs/figures/set_loss_accuracy.py           # writes set_loss_accuracy.csv and .png beside it, one minute
+    python docs/figures/set_loss_accuracy.py           # writes set_loss_accuracy.csv and .png beside it, 4 minutes
     python docs/figures/set_loss_accuracy.py --cost    # prints what exact, saddle and SINCERE cost, writes nothing
 
 All formulas for log e_k share the terms in front of log Pr[k elements are drawn] (sincere.losses.subsets), so the error
@@ -39,8 +39,8 @@ ROWS_AT_ONCE = 20  # exact_inclusion holds rows × n × k numbers
 
 # The search for the worst case: this many starts for each n and direction, this many steps uphill.
 SEARCH_SIZES, STARTS, STEPS, STEP = (2, 3, 4, 6, 10, 24), 150, 250, 0.3
-# The same with up to COINS elements of any probability and, on either side, FAINT that share a mean of at most
-# LARGEST_MEAN. More than LARGEST_COUNT of the FAINT never matter: their probability is below 1e-20.
+# The same with up to COINS elements of any probability and, on either side, FAINT that share a mean. The lower mean is
+# at most LARGEST_MEAN, the other at most COINS + 1 above it, so LARGEST_COUNT or more have a chance below 1e-12.
 COINS, FAINT, LARGEST_MEAN, LARGEST_COUNT = 6, 400, 5.0, 45
 
 TEXTBOOK, OURS = "#D55E00", "#0072B2"  # Okabe and Ito's vermilion and blue
@@ -185,7 +185,7 @@ def coins_and_faint(coins: int, of: str) -> Errors:
     y = (3 * torch.randn(2 * STARTS, dtype=torch.float64, generator=generator)).requires_grad_()
 
     def parts() -> tuple[Tensor, Tensor, Tensor]:
-        """The coins, and the two means: their sum is `excess`, with the lower mean anything."""
+        """The coins, and the two means: heads expected, plus the first, minus the second, are `excess`."""
         q = torch.sigmoid(x)
         missing = excess - q.sum(dim=1)
         lower = LARGEST_MEAN * torch.sigmoid(y)
@@ -250,13 +250,13 @@ def draw_all(found: list[Errors], path: Path) -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.9), layout="constrained")
     worst = draw(left, found, "textbook", "ours")
     left.set(ylim=(1e-6, 50), ylabel=r"error of $\log e_k$")
-    left.text(2e-6, worst * 1.25, f"worst found for ours: {worst:.4f}", va="bottom")
+    left.text(2e-6, worst * 1.25, f"worst of ours: {worst:.4f}", va="bottom")
     left.text(3e-4, 9, "textbook", color=TEXTBOOK)
     left.text(5e-4, 1e-5, "ours", color=OURS)
     left.set_title("As classes separate, the textbook's saddle\npoint explodes; ours is right at both ends", loc="left")
     worst = draw(right, found, "inclusion_textbook", "inclusion_ours")
     right.set(ylim=(1e-9, 1), ylabel=r"largest error of an inclusion probability $\pi_a$")
-    right.text(2e-6, worst * 1.4, f"worst found for ours: {worst:.4f}", va="bottom")
+    right.text(2e-6, worst * 1.4, f"worst of ours: {worst:.4f}", va="bottom")
     right.set_title("So is its gradient, the\ninclusion probabilities", loc="left")
     figure.savefig(path, dpi=150)
 

@@ -126,13 +126,15 @@ def diagnose(
 def _read_rows(pairs: Pairs) -> dict[str, Tensor]:
     """Every loss and count of every anchor, block by block: name → (n,)."""
     relation = pairs.relation
-    blocks = [_read_block(pairs, rows) for rows in row_blocks(relation)]
+    sizes = torch.unique(relation.anchor[relation.labelled], return_counts=True)[1]
+    method = resolve_method("auto", relation.contrasts, (sizes - 1).clamp(min=0))
+    blocks = [_read_block(pairs, rows, method) for rows in row_blocks(relation)]
     if not blocks:
-        blocks = [_read_block(pairs, slice(0, 0))]
+        blocks = [_read_block(pairs, slice(0, 0), method)]
     return {name: torch.cat([block[name] for block in blocks]) for name in blocks[0]}
 
 
-def _read_block(pairs: Pairs, rows: slice) -> dict[str, Tensor]:
+def _read_block(pairs: Pairs, rows: slice, method: str) -> dict[str, Tensor]:
     s, weights, others = pairs.logits(rows), pairs.relation.weights(rows), pairs.relation.others(rows)
     stats = statistics_of_logits(
         s, weights, others, ("lse_all", "lse_neg", "lse_pos", "mean_pos", "mean_softplus"), 0.0
@@ -140,7 +142,6 @@ def _read_block(pairs: Pairs, rows: slice) -> dict[str, Tensor]:
     num_pos = weights.sum(dim=1)
     share = 1 / num_pos.clamp(min=1).to(s.dtype)
     with_margin = torch.where(weights, softplus(stats["lse_neg"].unsqueeze(1) + EPSILON - s), 0).sum(dim=1)
-    method = resolve_method("auto", s.shape[1], num_pos)
     repelled = weights & (s - stats["lse_all"].unsqueeze(1) > share.log().unsqueeze(1))
     return {
         "num_pos": num_pos,

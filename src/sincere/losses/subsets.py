@@ -103,10 +103,10 @@ def exact_inclusion(p: Tensor, k: Tensor) -> Tensor:
     return (inclusion / torch.where(of_size_k > 0, of_size_k, 1).unsqueeze(1)).clamp(max=1)
 
 
-# The corrections of the saddle point hold for large V, where their denominators must be V² and V³. As V → 0 the truth is
+# The saddle point's corrections hold for large V, where their denominators must be V² and V³. As V → 0 the truth is
 # −V − (3/2)Q + V²/4 to second order: log(e^{−V} I₀(V)) has the V terms, the ½ gives −(3/2)Q, and T² is of fourth order
-# there. So both ends are right, and their gradients too. The terms between the ends (0.7, 0.6) and the 0.4 are free;
-# they are the best of a coarse grid, judged by the largest error (docs/set-loss.md). Both are positive for all V ≥ 0.
+# there. So both ends are right, and their gradients too. The other constants (0.7, 0.6, 0.4) are free; they come from
+# a coarse grid, judged by the largest error (docs/set-loss.md). Both denominators are positive for all V ≥ 0.
 
 
 def _spread_scale(total: Tensor) -> Tensor:

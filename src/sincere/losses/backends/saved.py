@@ -86,6 +86,11 @@ class Gradients:
     mean_pos: Tensor | None
     mean_softplus: Tensor | None
 
+    def given(self) -> list[Tensor]:
+        """Those that the loss does use."""
+        every = (self.lse_all, self.lse_neg, self.lse_pos, self.mean_pos, self.mean_softplus)
+        return [grad for grad in every if grad is not None]
+
     def through_lse_neg(self, saved: Saved) -> Tensor | None:
         """lse_neg counts by itself and inside mean_softplus."""
         inside = None if self.mean_softplus is None else self.mean_softplus * saved.mean_sigma

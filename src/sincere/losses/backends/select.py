@@ -14,7 +14,7 @@ from sincere.losses.statistics import RowStatistics, Statistic
 # costs more than it saves: benchmarks/crossover.py measures where the lines cross.
 SMALL_ON_CPU = 448 * 448
 SMALL_ON_GPU = 8192 * 8192
-SMALL_FOR_KERNELS = 2048 * 2048
+SMALL_FOR_KERNELS = 4096 * 4096
 # Looked up once: a graph that torch.compile traces may not ask.
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"

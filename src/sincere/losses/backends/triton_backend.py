@@ -21,6 +21,8 @@ TO_BASE_2 = 1 / sqrt(log(2.0))
 PAD = 128  # rows are padded to a multiple of every tile's height and width
 WIDEST = 256  # embeddings up to this dimension stay in registers; wider ones are read DK at a time
 NO_LABEL, NO_COLUMN = -1, -1
+# Gradients of logits are some 1/n², below what float16 resolves: they travel times this, over their largest part.
+FLOAT16_SCALE = 4096.0
 LAST = torch.iinfo(torch.int64).max  # sorts what takes no part behind everything else
 
 
@@ -193,12 +195,20 @@ def backward(problem: Problem, saved: Saved, grads: Gradients) -> tuple[Tensor, 
     how = Precision.named(problem.precision)
     rows, columns = sides(anchors, problem.contrasts, relation, how)
     table = coefficients(saved, grads, problem.margin, bounded)
+    if how.dtype == torch.float16:
+        grads_size = torch.stack([g.abs().max() for g in grads.given()]).max()
+        scale = torch.where(grads_size > 0, FLOAT16_SCALE / grads_size, 1)
+        table[[0, 2, 4, 6]] *= scale
+    else:
+        scale = None
     ordered = padded(table[:, rows.order].T, 0.0).T.contiguous()
     if contrasts is None:
-        return _launch(rows, rows, ordered, ordered, "both", anchors, bounded, how, grads), None
+        own = _launch(rows, rows, ordered, ordered, "both", anchors, bounded, how, grads)
+        return own if scale is None else own / scale, None
     nothing = ordered.new_zeros(7, columns.rows.shape[0])
     as_anchor = _launch(rows, columns, ordered, nothing, "row", anchors, bounded, how, grads)
-    return as_anchor, _launch(columns, rows, nothing, ordered, "column", contrasts, bounded, how, grads)
+    as_contrast = _launch(columns, rows, nothing, ordered, "column", contrasts, bounded, how, grads)
+    return (as_anchor, as_contrast) if scale is None else (as_anchor / scale, as_contrast / scale)
 
 
 def coefficients(saved: Saved, grads: Gradients, margin: float, bounded: bool) -> Tensor:
@@ -247,12 +257,14 @@ def _launch(
     """The gradient of `rows`, back in the caller's order."""
     out = torch.empty(rows.rows.shape, dtype=torch.float32, device=like.device)
     width, dk, do = padded_width(like.shape[1], how)
+    # With neither, the kernel for half precision does not compile (triton 3.6), so an empty push stays in.
+    pushes, pulls = grads.lse_all is not None or grads.lse_pos is not None, grads.mean_softplus is not None
     tile = gradient_tile(dk, how.dtype)
     kernels.gradient_kernel[(rows.rows.shape[0] // tile.BM, width // do)](
         rows.rows, columns.rows, rows.label, columns.label, rows.self_place, rows.start, rows.end, columns.count,
         row_table, column_table, row_table.shape[1], column_table.shape[1], out,
         D=width, DK=dk, DO=do, BM=tile.BM, BN=tile.BN, BOUNDED=bounded, SIDES=sides_with_anchors,
-        PUSH=grads.lse_all is not None or grads.lse_pos is not None, PULL=grads.mean_softplus is not None,
+        PUSH=pushes or not pulls, PULL=pulls,
         PRECISION=how.input_precision, UPCAST=interpreted(), num_warps=tile.num_warps, num_stages=tile.num_stages,
     )  # fmt: skip
     result = torch.zeros_like(like)
@@ -271,7 +283,7 @@ def statistics_tile(width: int, dtype: torch.dtype) -> Tile:
     """What a sweep on an H200 found best (benchmarks/gpu_tiles.py)."""
     if dtype == torch.float32:
         return Tile(64, 64, 4, 2)
-    return Tile(128, 64, 8, 3) if width <= 128 else Tile(64, 64, 4, 2)
+    return Tile(64, 64, 4, 3) if width <= 128 else Tile(64, 64, 4, 2)
 
 
 def gradient_tile(width: int, dtype: torch.dtype) -> Tile:

@@ -16,9 +16,13 @@ LOG2E = tl.constexpr(1.4426950408889634)
 
 
 @triton.jit
-def load_rows(ptr, rows, dims, width: tl.constexpr, UPCAST: tl.constexpr):
-    """Rows of a padded matrix. The interpreter multiplies bfloat16 wrongly, so there they become float32."""
-    tile = tl.load(ptr + rows.to(tl.int64)[:, None] * width + dims[None, :])
+def load_tile(ptr, first, dims, width: tl.constexpr, ROWS: tl.constexpr, UPCAST: tl.constexpr):
+    """ROWS rows of a padded matrix, from `first` on. Only that scalar moves with a loop; the rest is set up once.
+
+    The interpreter multiplies bfloat16 wrongly, so there the tile becomes float32.
+    """
+    start = ptr + tl.cast(first, tl.int64) * width
+    tile = tl.load(start + tl.arange(0, ROWS)[:, None] * width + dims[None, :])
     if UPCAST:
         tile = tile.to(tl.float32)
     return tile
@@ -26,17 +30,20 @@ def load_rows(ptr, rows, dims, width: tl.constexpr, UPCAST: tl.constexpr):
 
 @triton.jit
 def product(
-    a_ptr, a, rows, c_ptr, columns, D: tl.constexpr, DK: tl.constexpr, PRECISION: tl.constexpr, UPCAST: tl.constexpr
-):
+    a_ptr, a, first_row, c_ptr, first_column,
+    D: tl.constexpr, DK: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    PRECISION: tl.constexpr, UPCAST: tl.constexpr,
+):  # fmt: skip
     """A tile of base-2 logits. Rows up to DK wide stay in registers (`a`); wider ones are read again, DK at a time."""
     dims = tl.arange(0, DK)
     if D == DK:
-        t = tl.dot(a, tl.trans(load_rows(c_ptr, columns, dims, D, UPCAST)), input_precision=PRECISION)
+        t = tl.dot(a, tl.trans(load_tile(c_ptr, first_column, dims, D, BN, UPCAST)), input_precision=PRECISION)
     else:
-        t = tl.zeros([a.shape[0], columns.shape[0]], dtype=tl.float32)
+        t = tl.zeros([BM, BN], dtype=tl.float32)
         for k in range(0, D, DK):
-            part = load_rows(a_ptr, rows, dims + k, D, UPCAST)
-            t = tl.dot(part, tl.trans(load_rows(c_ptr, columns, dims + k, D, UPCAST)), t, input_precision=PRECISION)
+            part = load_tile(a_ptr, first_row, dims + k, D, BM, UPCAST)
+            c = load_tile(c_ptr, first_column, dims + k, D, BN, UPCAST)
+            t = tl.dot(part, tl.trans(c), t, input_precision=PRECISION)
     return t
 
 
@@ -114,21 +121,22 @@ def statistics_kernel(
     PRECISION: tl.constexpr, UPCAST: tl.constexpr,
 ):  # fmt: skip
     """lse_neg, lse_pos, Σ_P s, and Σ_P softplus and Σ_P σ of lse_neg + margin − s, for BM rows."""
-    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    first_row = tl.program_id(0) * BM
+    rows = first_row + tl.arange(0, BM)
     count = tl.load(count_ptr)
     row_label, row_self = tl.load(row_label_ptr + rows), tl.load(self_ptr + rows)
     low, high = class_range(start_ptr, end_ptr, rows, count, BN)
     pure_low, pure_high, self_low, self_high = one_class_range(start_ptr, end_ptr, self_ptr, rows)
     whole = count // BN * BN
-    a = load_rows(a_ptr, rows, tl.arange(0, DK), D, UPCAST)
+    a = load_tile(a_ptr, first_row, tl.arange(0, DK), D, BM, UPCAST)
     neg, pos, sum_pos = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
     top_neg, top_pos = tl.full([BM], float("-inf"), tl.float32), tl.full([BM], float("-inf"), tl.float32)
 
     for j in range(0, low, BN):
-        t = product(a_ptr, a, rows, c_ptr, j + tl.arange(0, BN), D, DK, PRECISION, UPCAST)
+        t = product(a_ptr, a, first_row, c_ptr, j, D, DK, BM, BN, PRECISION, UPCAST)
         neg, top_neg = add_exponentials(neg, top_neg, t, BOUNDED)
     for j in range(high, whole, BN):
-        t = product(a_ptr, a, rows, c_ptr, j + tl.arange(0, BN), D, DK, PRECISION, UPCAST)
+        t = product(a_ptr, a, first_row, c_ptr, j, D, DK, BM, BN, PRECISION, UPCAST)
         neg, top_neg = add_exponentials(neg, top_neg, t, BOUNDED)
     # Tiles with labels: the classes' own range, then the last tile if it is not whole and lies behind that range.
     tail = tl.maximum(high, whole)
@@ -137,11 +145,11 @@ def statistics_kernel(
         columns = j + tl.arange(0, BN)
         if all_positive(j, pure_low, pure_high, self_low, self_high, BN):
             if POSITIVES:
-                t = product(a_ptr, a, rows, c_ptr, columns, D, DK, PRECISION, UPCAST)
+                t = product(a_ptr, a, first_row, c_ptr, j, D, DK, BM, BN, PRECISION, UPCAST)
                 pos, top_pos = add_exponentials(pos, top_pos, t, BOUNDED)
                 sum_pos += tl.sum(t, axis=1)
         else:
-            t = product(a_ptr, a, rows, c_ptr, columns, D, DK, PRECISION, UPCAST)
+            t = product(a_ptr, a, first_row, c_ptr, j, D, DK, BM, BN, PRECISION, UPCAST)
             positive, negative = pair_masks(row_label, row_self, column_label_ptr, columns, count)
             neg, top_neg = add_exponentials(neg, top_neg, tl.where(negative, t, float("-inf")), BOUNDED)
             if POSITIVES:
@@ -156,7 +164,7 @@ def statistics_kernel(
         total_softplus, total_sigma = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
         for j in range(low, high, BN):
             columns = j + tl.arange(0, BN)
-            t = product(a_ptr, a, rows, c_ptr, columns, D, DK, PRECISION, UPCAST)
+            t = product(a_ptr, a, first_row, c_ptr, j, D, DK, BM, BN, PRECISION, UPCAST)
             softplus, sigma = softplus_and_sigmoid((lse_neg + margin)[:, None] - t * LN2)
             if all_positive(j, pure_low, pure_high, self_low, self_high, BN):
                 total_softplus += tl.sum(softplus, axis=1)
@@ -227,29 +235,30 @@ def gradient_kernel(
     `row_ptr` and `column_ptr` hold seven numbers per anchor (`coefficients` in triton_backend.py); SIDES says which of
     the two are anchors. Each program owns its rows of the result, so nothing is added by two programs at once.
     """
-    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    first_row = tl.program_id(0) * BM
+    rows = first_row + tl.arange(0, BM)
     dims = tl.program_id(1) * DO + tl.arange(0, DO)
     count = tl.load(count_ptr)
     low, high = class_range(start_ptr, end_ptr, rows, count, BN)
     pure_low, pure_high, self_low, self_high = one_class_range(start_ptr, end_ptr, self_ptr, rows)
     whole = count // BN * BN
-    a = load_rows(a_ptr, rows, tl.arange(0, DK), D, UPCAST)
+    a = load_tile(a_ptr, first_row, tl.arange(0, DK), D, BM, UPCAST)
     row_neg, row_lse = tl.load(row_ptr + rows), tl.load(row_ptr + row_stride + rows)
     out = tl.zeros([BM, DO], tl.float32)
 
     for j in range(0, low, BN):
         columns = j + tl.arange(0, BN)
-        t = product(a_ptr, a, rows, c_ptr, columns, D, DK, PRECISION, UPCAST)
+        t = product(a_ptr, a, first_row, c_ptr, j, D, DK, BM, BN, PRECISION, UPCAST)
         column_neg, column_lse = column_coefficients(column_ptr, column_stride, columns, BOUNDED)
         g = negative_gradient(t, row_neg, row_lse, column_neg, column_lse, BOUNDED, SIDES)
-        c = load_rows(c_ptr, columns, dims, D, UPCAST)
+        c = load_tile(c_ptr, j, dims, D, BN, UPCAST)
         out = tl.dot(g.to(c.dtype), c, out, input_precision=PRECISION)
     for j in range(high, whole, BN):
         columns = j + tl.arange(0, BN)
-        t = product(a_ptr, a, rows, c_ptr, columns, D, DK, PRECISION, UPCAST)
+        t = product(a_ptr, a, first_row, c_ptr, j, D, DK, BM, BN, PRECISION, UPCAST)
         column_neg, column_lse = column_coefficients(column_ptr, column_stride, columns, BOUNDED)
         g = negative_gradient(t, row_neg, row_lse, column_neg, column_lse, BOUNDED, SIDES)
-        c = load_rows(c_ptr, columns, dims, D, UPCAST)
+        c = load_tile(c_ptr, j, dims, D, BN, UPCAST)
         out = tl.dot(g.to(c.dtype), c, out, input_precision=PRECISION)
 
     row_label, row_self = tl.load(row_label_ptr + rows), tl.load(self_ptr + rows)
@@ -257,7 +266,7 @@ def gradient_kernel(
     for step in range((high - low) // BN + (count > tail).to(tl.int32)):
         j = tl.where(low + step * BN < high, low + step * BN, tail)
         columns = j + tl.arange(0, BN)
-        t = product(a_ptr, a, rows, c_ptr, columns, D, DK, PRECISION, UPCAST)
+        t = product(a_ptr, a, first_row, c_ptr, j, D, DK, BM, BN, PRECISION, UPCAST)
         g = tl.zeros_like(t)
         if SIDES != "column":
             g += positive_gradient(t, row_ptr, row_stride, rows[:, None], BOUNDED, PUSH, PULL)
@@ -268,6 +277,6 @@ def gradient_kernel(
             column_neg, column_lse = column_coefficients(column_ptr, column_stride, columns, BOUNDED)
             n = negative_gradient(t, row_neg, row_lse, column_neg, column_lse, BOUNDED, SIDES)
             g = tl.where(positive, g, tl.where(negative, n, 0.0))
-        c = load_rows(c_ptr, columns, dims, D, UPCAST)
+        c = load_tile(c_ptr, j, dims, D, BN, UPCAST)
         out = tl.dot(g.to(c.dtype), c, out, input_precision=PRECISION)
     tl.store(out_ptr + rows.to(tl.int64)[:, None] * D + dims[None, :], out)
