@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check bench bench-large test-gpu format clean
+.PHONY: help demo test check bench bench-large test-gpu bench-gpu format clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,8 +33,11 @@ bench: $(READY)  ## speed and memory on this machine's CPU, beside the code peop
 bench-large: $(READY)  ## the table up to 65,536 embeddings
 	$(BIN)/python benchmarks/cpu_scaling.py
 
-test-gpu:  ## on a machine with a GPU, in its own environment
-	$(PYTHON) -m pytest -m gpu
+test-gpu:  ## on a machine with a GPU, in the environment that it has
+	PYTHONPATH=src $(PYTHON) -m pytest tests/test_triton.py tests/test_everywhere.py tests/test_gather.py
+
+bench-gpu:  ## speed and memory on a GPU, after a check that the kernels are right
+	PYTHONPATH=src $(PYTHON) benchmarks/gpu_speed.py
 
 format: $(READY)  ## let ruff write the files as `check` wants them
 	$(BIN)/ruff check --fix .
