@@ -63,23 +63,19 @@ def main() -> None:
     for precision, element in (("bfloat16", "bf16"), ("tf32", "fp32"), ("float32", "fp32")):
         how = backend.Precision.named(precision)
         width, dk, do = backend.padded_width(128, how)
-        shared = {"D": width, "DK": dk, "UPCAST": False, "PRECISION": how.input_precision}
+        shared = {"D": width, "DK": dk, "BOUNDED": True, "UPCAST": False, "PRECISION": how.input_precision}
         for name, kernel, tile, own in (
             (
                 "statistics",
                 kernels.statistics_kernel,
                 backend.statistics_tile(128, how.dtype),
-                {"POSITIVES": True, "BOUNDED": True},
+                {"POSITIVES": True, "SOFTPLUS": True},
             ),
-            ("softplus", kernels.softplus_kernel, backend.softplus_tile(128, how.dtype), {}),
-            *(
-                (
-                    f"gradient of {part}",
-                    kernels.gradient_kernel,
-                    backend.gradient_tile(128, how.dtype),
-                    {"DO": do, "SIDES": "both", "PART": part, "PUSH": True, "PULL": True, "BOUNDED": True},
-                )
-                for part in ("negatives", "classes")
+            (
+                "gradient",
+                kernels.gradient_kernel,
+                backend.gradient_tile(128, how.dtype),
+                {"DO": do, "SIDES": "both", "PUSH": True, "PULL": True},
             ),
         ):
             constants = shared | own | {"BM": tile.BM, "BN": tile.BN}

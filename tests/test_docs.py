@@ -22,6 +22,13 @@ def test_examples_run(page, monkeypatch, tmp_path):
         exec(compile(block, str(page), "exec"), namespace)
 
 
+def test_figures_of_the_readme_are_those_of_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import readme_table
+
+    assert readme_table.figures() in (ROOT / "README.md").read_text(), "run `python benchmarks/readme_table.py`"
+
+
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=lambda p: p.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):

@@ -5,7 +5,7 @@ against contrasts for the statistics and for the anchors' gradient, contrasts ag
 """
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import log, sqrt
 
 import torch
@@ -34,10 +34,6 @@ class Tile:
     BN: int
     num_warps: int
     num_stages: int
-
-    @property
-    def options(self) -> dict[str, int]:
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -167,26 +163,13 @@ def forward(problem: Problem, wanted: Collection[Statistic]) -> Saved:
     lse_neg, lse_pos, sum_pos, softplus, sigma = rows.rows.new_empty((5, rows.rows.shape[0]), dtype=torch.float32)
     _, dk, _ = padded_width(anchors.shape[1], how)
     tile = statistics_tile(dk, how.dtype)
-    matrices = (
-        rows.rows,
-        columns.rows,
-        rows.label,
-        columns.label,
-        rows.self_place,
-        rows.start,
-        rows.end,
-        columns.count,
-    )
-    shared = {"D": rows.rows.shape[1], "DK": dk, "PRECISION": how.input_precision, "UPCAST": interpreted()}
     kernels.statistics_kernel[(rows.rows.shape[0] // tile.BM,)](
-        *matrices, lse_neg, lse_pos, sum_pos,
-        BOUNDED=bounded, POSITIVES=bool({"lse_all", "lse_pos", "mean_pos"} & set(wanted)), **shared, **tile.options,
+        rows.rows, columns.rows, rows.label, columns.label, rows.self_place, rows.start, rows.end, columns.count,
+        lse_neg, lse_pos, sum_pos, softplus, sigma, problem.margin,
+        D=rows.rows.shape[1], DK=dk, BM=tile.BM, BN=tile.BN, BOUNDED=bounded,
+        POSITIVES=bool({"lse_all", "lse_pos", "mean_pos"} & set(wanted)), SOFTPLUS="mean_softplus" in wanted,
+        PRECISION=how.input_precision, UPCAST=interpreted(), num_warps=tile.num_warps, num_stages=tile.num_stages,
     )  # fmt: skip
-    if "mean_softplus" in wanted:
-        tile = softplus_tile(dk, how.dtype)
-        kernels.softplus_kernel[(rows.rows.shape[0] // tile.BM,)](
-            *matrices, lse_neg, softplus, sigma, problem.margin, **shared, **tile.options
-        )
     n = rows.size
     has_self = (rows.self_place[:n] != NO_COLUMN).int()
     same = torch.where(rows.label[:n] == NO_LABEL, 0, rows.end[:n] - rows.start[:n] - has_self)
@@ -277,13 +260,13 @@ def _launch(
     # With neither, the kernel for half precision does not compile (triton 3.6), so an empty push stays in.
     pushes, pulls = grads.lse_all is not None or grads.lse_pos is not None, grads.mean_softplus is not None
     tile = gradient_tile(dk, how.dtype)
-    for part in ("negatives", "classes"):
-        kernels.gradient_kernel[(rows.rows.shape[0] // tile.BM, width // do)](
-            rows.rows, columns.rows, rows.label, columns.label, rows.self_place, rows.start, rows.end, columns.count,
-            row_table, column_table, row_table.shape[1], column_table.shape[1], out,
-            D=width, DK=dk, DO=do, BOUNDED=bounded, SIDES=sides_with_anchors, PART=part, PUSH=pushes or not pulls,
-            PULL=pulls, PRECISION=how.input_precision, UPCAST=interpreted(), **tile.options,
-        )  # fmt: skip
+    kernels.gradient_kernel[(rows.rows.shape[0] // tile.BM, width // do)](
+        rows.rows, columns.rows, rows.label, columns.label, rows.self_place, rows.start, rows.end, columns.count,
+        row_table, column_table, row_table.shape[1], column_table.shape[1], out,
+        D=width, DK=dk, DO=do, BM=tile.BM, BN=tile.BN, BOUNDED=bounded, SIDES=sides_with_anchors,
+        PUSH=pushes or not pulls, PULL=pulls,
+        PRECISION=how.input_precision, UPCAST=interpreted(), num_warps=tile.num_warps, num_stages=tile.num_stages,
+    )  # fmt: skip
     result = torch.zeros_like(like)
     taking_part = torch.arange(rows.size, device=like.device) < rows.count
     gradient = torch.where(taking_part.unsqueeze(1), out[: rows.size, : like.shape[1]], 0)
@@ -300,11 +283,7 @@ def statistics_tile(width: int, dtype: torch.dtype) -> Tile:
     """What a sweep on an H200 found best (benchmarks/gpu_tiles.py)."""
     if dtype == torch.float32:
         return Tile(64, 64, 4, 2)
-    return Tile(128, 64, 8, 3) if width <= 128 else Tile(64, 64, 4, 2)
-
-
-def softplus_tile(width: int, dtype: torch.dtype) -> Tile:
-    return Tile(64, 64, 4, 2) if dtype == torch.float32 or width > 128 else Tile(64, 64, 4, 3)
+    return Tile(64, 64, 4, 3) if width <= 128 else Tile(64, 64, 4, 2)
 
 
 def gradient_tile(width: int, dtype: torch.dtype) -> Tile:

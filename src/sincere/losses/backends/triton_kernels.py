@@ -115,12 +115,12 @@ def pair_masks(row_label, row_self, label_ptr, columns, count):
 @triton.jit
 def statistics_kernel(
     a_ptr, c_ptr, row_label_ptr, column_label_ptr, self_ptr, start_ptr, end_ptr, count_ptr,
-    lse_neg_ptr, lse_pos_ptr, sum_pos_ptr,
+    lse_neg_ptr, lse_pos_ptr, sum_pos_ptr, softplus_ptr, sigma_ptr, margin,
     D: tl.constexpr, DK: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-    BOUNDED: tl.constexpr, POSITIVES: tl.constexpr,
+    BOUNDED: tl.constexpr, POSITIVES: tl.constexpr, SOFTPLUS: tl.constexpr,
     PRECISION: tl.constexpr, UPCAST: tl.constexpr,
 ):  # fmt: skip
-    """lse_neg, and where POSITIVES asks for them lse_pos and Σ_P s, for BM rows."""
+    """lse_neg, lse_pos, Σ_P s, and Σ_P softplus and Σ_P σ of lse_neg + margin − s, for BM rows."""
     first_row = tl.program_id(0) * BM
     rows = first_row + tl.arange(0, BM)
     count = tl.load(count_ptr)
@@ -156,43 +156,25 @@ def statistics_kernel(
                 pos, top_pos = add_exponentials(pos, top_pos, tl.where(positive, t, float("-inf")), BOUNDED)
                 sum_pos += tl.sum(tl.where(positive, t, 0.0), axis=1)
 
-    tl.store(lse_neg_ptr + rows, log_total(neg, top_neg, BOUNDED))
+    lse_neg = log_total(neg, top_neg, BOUNDED)
+    tl.store(lse_neg_ptr + rows, lse_neg)
     tl.store(lse_pos_ptr + rows, log_total(pos, top_pos, BOUNDED))
     tl.store(sum_pos_ptr + rows, sum_pos * LN2)
-
-
-@triton.jit
-def softplus_kernel(
-    a_ptr, c_ptr, row_label_ptr, column_label_ptr, self_ptr, start_ptr, end_ptr, count_ptr,
-    lse_neg_ptr, softplus_ptr, sigma_ptr, margin,
-    D: tl.constexpr, DK: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-    PRECISION: tl.constexpr, UPCAST: tl.constexpr,
-):  # fmt: skip
-    """Σ_P softplus and Σ_P σ of lse_neg + margin − s, for BM rows: the tiles of their classes alone.
-
-    A kernel of its own: at the end of `statistics_kernel` it would save a launch and slow that kernel's main loop down.
-    """
-    first_row = tl.program_id(0) * BM
-    rows = first_row + tl.arange(0, BM)
-    count = tl.load(count_ptr)
-    row_label, row_self = tl.load(row_label_ptr + rows), tl.load(self_ptr + rows)
-    low, high = class_range(start_ptr, end_ptr, rows, count, BN)
-    pure_low, pure_high, self_low, self_high = one_class_range(start_ptr, end_ptr, self_ptr, rows)
-    a = load_tile(a_ptr, first_row, tl.arange(0, DK), D, BM, UPCAST)
-    gap = tl.load(lse_neg_ptr + rows) + margin
-    total_softplus, total_sigma = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
-    for j in range(low, high, BN):
-        t = product(a_ptr, a, first_row, c_ptr, j, D, DK, BM, BN, PRECISION, UPCAST)
-        softplus, sigma = softplus_and_sigmoid(gap[:, None] - t * LN2)
-        if all_positive(j, pure_low, pure_high, self_low, self_high, BN):
-            total_softplus += tl.sum(softplus, axis=1)
-            total_sigma += tl.sum(sigma, axis=1)
-        else:
-            positive, _ = pair_masks(row_label, row_self, column_label_ptr, j + tl.arange(0, BN), count)
-            total_softplus += tl.sum(tl.where(positive, softplus, 0.0), axis=1)
-            total_sigma += tl.sum(tl.where(positive, sigma, 0.0), axis=1)
-    tl.store(softplus_ptr + rows, total_softplus)
-    tl.store(sigma_ptr + rows, total_sigma)
+    if SOFTPLUS:
+        total_softplus, total_sigma = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
+        for j in range(low, high, BN):
+            columns = j + tl.arange(0, BN)
+            t = product(a_ptr, a, first_row, c_ptr, j, D, DK, BM, BN, PRECISION, UPCAST)
+            softplus, sigma = softplus_and_sigmoid((lse_neg + margin)[:, None] - t * LN2)
+            if all_positive(j, pure_low, pure_high, self_low, self_high, BN):
+                total_softplus += tl.sum(softplus, axis=1)
+                total_sigma += tl.sum(sigma, axis=1)
+            else:
+                positive, _ = pair_masks(row_label, row_self, column_label_ptr, columns, count)
+                total_softplus += tl.sum(tl.where(positive, softplus, 0.0), axis=1)
+                total_sigma += tl.sum(tl.where(positive, sigma, 0.0), axis=1)
+        tl.store(softplus_ptr + rows, total_softplus)
+        tl.store(sigma_ptr + rows, total_sigma)
 
 
 @triton.jit
@@ -245,15 +227,13 @@ def gradient_kernel(
     a_ptr, c_ptr, row_label_ptr, column_label_ptr, self_ptr, start_ptr, end_ptr, count_ptr,
     row_ptr, column_ptr, row_stride, column_stride, out_ptr,
     D: tl.constexpr, DK: tl.constexpr, DO: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-    BOUNDED: tl.constexpr, SIDES: tl.constexpr, PART: tl.constexpr, PUSH: tl.constexpr, PULL: tl.constexpr,
+    BOUNDED: tl.constexpr, SIDES: tl.constexpr, PUSH: tl.constexpr, PULL: tl.constexpr,
     PRECISION: tl.constexpr, UPCAST: tl.constexpr,
 ):  # fmt: skip
     """Σ_j ∂L/∂s_ij · contrast_j for BM rows and DO of their dimensions.
 
-    Launched twice: PART "negatives" takes the tiles without labels and writes, PART "classes" takes the others and adds
-    to what is written. Each is faster alone than both in one program. `row_ptr` and `column_ptr` hold seven numbers per
-    anchor (`coefficients` in triton_backend.py); SIDES says which of the two are anchors. Each program owns its rows of
-    the result, so nothing is added by two programs at once.
+    `row_ptr` and `column_ptr` hold seven numbers per anchor (`coefficients` in triton_backend.py); SIDES says which of
+    the two are anchors. Each program owns its rows of the result, so nothing is added by two programs at once.
     """
     first_row = tl.program_id(0) * BM
     rows = first_row + tl.arange(0, BM)
@@ -264,41 +244,39 @@ def gradient_kernel(
     whole = count // BN * BN
     a = load_tile(a_ptr, first_row, tl.arange(0, DK), D, BM, UPCAST)
     row_neg, row_lse = tl.load(row_ptr + rows), tl.load(row_ptr + row_stride + rows)
-    places = out_ptr + tl.cast(first_row, tl.int64) * D + tl.arange(0, BM)[:, None] * D + dims[None, :]
-    if PART == "negatives":
-        out = tl.zeros([BM, DO], tl.float32)
-        for j in range(0, low, BN):
-            columns = j + tl.arange(0, BN)
-            t = product(a_ptr, a, first_row, c_ptr, j, D, DK, BM, BN, PRECISION, UPCAST)
+    out = tl.zeros([BM, DO], tl.float32)
+
+    for j in range(0, low, BN):
+        columns = j + tl.arange(0, BN)
+        t = product(a_ptr, a, first_row, c_ptr, j, D, DK, BM, BN, PRECISION, UPCAST)
+        column_neg, column_lse = column_coefficients(column_ptr, column_stride, columns, BOUNDED)
+        g = negative_gradient(t, row_neg, row_lse, column_neg, column_lse, BOUNDED, SIDES)
+        c = load_tile(c_ptr, j, dims, D, BN, UPCAST)
+        out = tl.dot(g.to(c.dtype), c, out, input_precision=PRECISION)
+    for j in range(high, whole, BN):
+        columns = j + tl.arange(0, BN)
+        t = product(a_ptr, a, first_row, c_ptr, j, D, DK, BM, BN, PRECISION, UPCAST)
+        column_neg, column_lse = column_coefficients(column_ptr, column_stride, columns, BOUNDED)
+        g = negative_gradient(t, row_neg, row_lse, column_neg, column_lse, BOUNDED, SIDES)
+        c = load_tile(c_ptr, j, dims, D, BN, UPCAST)
+        out = tl.dot(g.to(c.dtype), c, out, input_precision=PRECISION)
+
+    row_label, row_self = tl.load(row_label_ptr + rows), tl.load(self_ptr + rows)
+    tail = tl.maximum(high, whole)
+    for step in range((high - low) // BN + (count > tail).to(tl.int32)):
+        j = tl.where(low + step * BN < high, low + step * BN, tail)
+        columns = j + tl.arange(0, BN)
+        t = product(a_ptr, a, first_row, c_ptr, j, D, DK, BM, BN, PRECISION, UPCAST)
+        g = tl.zeros_like(t)
+        if SIDES != "column":
+            g += positive_gradient(t, row_ptr, row_stride, rows[:, None], BOUNDED, PUSH, PULL)
+        if SIDES != "row":
+            g += positive_gradient(t, column_ptr, column_stride, columns[None, :], BOUNDED, PUSH, PULL)
+        if not all_positive(j, pure_low, pure_high, self_low, self_high, BN):
+            positive, negative = pair_masks(row_label, row_self, column_label_ptr, columns, count)
             column_neg, column_lse = column_coefficients(column_ptr, column_stride, columns, BOUNDED)
-            g = negative_gradient(t, row_neg, row_lse, column_neg, column_lse, BOUNDED, SIDES)
-            c = load_tile(c_ptr, j, dims, D, BN, UPCAST)
-            out = tl.dot(g.to(c.dtype), c, out, input_precision=PRECISION)
-        for j in range(high, whole, BN):
-            columns = j + tl.arange(0, BN)
-            t = product(a_ptr, a, first_row, c_ptr, j, D, DK, BM, BN, PRECISION, UPCAST)
-            column_neg, column_lse = column_coefficients(column_ptr, column_stride, columns, BOUNDED)
-            g = negative_gradient(t, row_neg, row_lse, column_neg, column_lse, BOUNDED, SIDES)
-            c = load_tile(c_ptr, j, dims, D, BN, UPCAST)
-            out = tl.dot(g.to(c.dtype), c, out, input_precision=PRECISION)
-    else:
-        out = tl.load(places)
-        row_label, row_self = tl.load(row_label_ptr + rows), tl.load(self_ptr + rows)
-        tail = tl.maximum(high, whole)
-        for step in range((high - low) // BN + (count > tail).to(tl.int32)):
-            j = tl.where(low + step * BN < high, low + step * BN, tail)
-            columns = j + tl.arange(0, BN)
-            t = product(a_ptr, a, first_row, c_ptr, j, D, DK, BM, BN, PRECISION, UPCAST)
-            g = tl.zeros_like(t)
-            if SIDES != "column":
-                g += positive_gradient(t, row_ptr, row_stride, rows[:, None], BOUNDED, PUSH, PULL)
-            if SIDES != "row":
-                g += positive_gradient(t, column_ptr, column_stride, columns[None, :], BOUNDED, PUSH, PULL)
-            if not all_positive(j, pure_low, pure_high, self_low, self_high, BN):
-                positive, negative = pair_masks(row_label, row_self, column_label_ptr, columns, count)
-                column_neg, column_lse = column_coefficients(column_ptr, column_stride, columns, BOUNDED)
-                n = negative_gradient(t, row_neg, row_lse, column_neg, column_lse, BOUNDED, SIDES)
-                g = tl.where(positive, g, tl.where(negative, n, 0.0))
-            c = load_tile(c_ptr, j, dims, D, BN, UPCAST)
-            out = tl.dot(g.to(c.dtype), c, out, input_precision=PRECISION)
-    tl.store(places, out)
+            n = negative_gradient(t, row_neg, row_lse, column_neg, column_lse, BOUNDED, SIDES)
+            g = tl.where(positive, g, tl.where(negative, n, 0.0))
+        c = load_tile(c_ptr, j, dims, D, BN, UPCAST)
+        out = tl.dot(g.to(c.dtype), c, out, input_precision=PRECISION)
+    tl.store(out_ptr + rows.to(tl.int64)[:, None] * D + dims[None, :], out)
