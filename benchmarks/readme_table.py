@@ -23,8 +23,9 @@ def speed_and_memory() -> str:
     first = speed["ours SINCERE"]
     lines = [
         f"Forward + backward of n = {int(first['n']):,} float32 embeddings, d = {first['d']}, "
-        f"{first['classes']} classes, on {first['threads']} cores of an {first['processor']} (torch {first['torch']}, seed {first['seed']}, "
-        f"median of {first['rounds']} interleaved rounds; p20 to p80 of the ratio in brackets; `make bench`):",
+        f"{first['classes']} classes, on {first['threads']} cores of an {first['processor']} "
+        f"(torch {first['torch']}, seed {first['seed']}, median of {first['rounds']} interleaved rounds; "
+        "p20 to p80 of the ratio in brackets; `make bench`):",
         "",
         "| | time, × ours | extra memory |",
         "|---|---|---|",
