@@ -14,7 +14,7 @@ def draw(case, n=12, d=4, classes=3):
     return rows_of(case, torch.randn(n, d, dtype=torch.float64), torch.arange(n) // 2 % classes)
 
 
-def same(a, b):
+def assert_same(a, b):
     torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
 
 
@@ -29,36 +29,36 @@ class TestSymmetries:
         z, labels, _ = draw(case)
         order = torch.randperm(z.shape[0])
         per_anchor = case.call(z, labels, backend=backend, reduction="none")
-        same(case.call(z[order], labels[order], backend=backend, reduction="none"), per_anchor[order])
+        assert_same(case.call(z[order], labels[order], backend=backend, reduction="none"), per_anchor[order])
 
     def test_names_of_classes(self, case, backend):
         z, labels, _ = draw(case)
         renamed = torch.tensor([907, -55, 10**12])[labels]
-        same(case.call(z, renamed, backend=backend), case.call(z, labels, backend=backend))
+        assert_same(case.call(z, renamed, backend=backend), case.call(z, labels, backend=backend))
 
     @pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean"])
     def test_rotation(self, case, backend, similarity):
         z, labels, _ = draw(case)
         rotation, _ = torch.linalg.qr(torch.randn(4, 4, dtype=torch.float64))
         options = {"backend": backend, "similarity": similarity, "temperature": 0.5}
-        same(case.call(z @ rotation, labels, **options), case.call(z, labels, **options))
+        assert_same(case.call(z @ rotation, labels, **options), case.call(z, labels, **options))
 
     def test_scale_of_embeddings(self, case, backend):
         z, labels, _ = draw(case)
         scales = torch.rand(*z.shape[:-1], 1, dtype=torch.float64) * 9 + 0.1
-        same(case.call(z * scales, labels, backend=backend), case.call(z, labels, backend=backend))
+        assert_same(case.call(z * scales, labels, backend=backend), case.call(z, labels, backend=backend))
 
     def test_order_of_views(self, case, backend):
         z = torch.randn(6, 3, 4, dtype=torch.float64)
         labels = torch.tensor([0, 0, 1, 1, 2, 2])
-        same(case.call(z.flip(1), labels, backend=backend), case.call(z, labels, backend=backend))
+        assert_same(case.call(z.flip(1), labels, backend=backend), case.call(z, labels, backend=backend))
 
     def test_views_are_folded_samples(self, case, backend):
         if case.needs_views:
             pytest.skip("this loss tells views from other members of a class")
         z, labels = torch.randn(6, 2, 4, dtype=torch.float64), torch.tensor([0, 0, 1, 1, 2, 2])
         folded = case.call(z.flatten(0, 1), labels.repeat_interleave(2), backend=backend)
-        same(case.call(z, labels, backend=backend), folded)
+        assert_same(case.call(z, labels, backend=backend), folded)
 
     def test_contrasts_equal_to_the_batch_add_the_anchor_itself(self, case, backend):
         """Given contrasts are all others: nobody is left out as oneself, so each anchor gains itself as a positive."""
@@ -73,14 +73,14 @@ class TestSymmetries:
         weights = torch.rand(len(labels), dtype=torch.float64) + 0.1
         for reduction in ("mean", "mean_all", "class_mean"):
             a = case.call(z, labels, backend=backend, weights=weights, reduction=reduction)
-            same(case.call(z, labels, backend=backend, weights=weights * 7, reduction=reduction), a)
+            assert_same(case.call(z, labels, backend=backend, weights=weights * 7, reduction=reduction), a)
 
     def test_weight_zero_is_no_anchor_but_a_contrast(self, case, backend):
         z, labels, _ = draw(case)
         weights = torch.ones(len(labels))
         weights[0] = 0
         per_anchor = case.call(z, labels, backend=backend, reduction="none")
-        same(case.call(z, labels, backend=backend, weights=weights), per_anchor[1:].mean())
+        assert_same(case.call(z, labels, backend=backend, weights=weights), per_anchor[1:].mean())
 
 
 EDGES = {
@@ -190,29 +190,31 @@ class TestIdentities:
             if case.name in ("eps_supinfonce", "decoupled"):
                 continue  # a margin, and a denominator without the positive: they differ even then
             scale = 0.6 if case.name == "spread" else 1  # its second term is 0 with one positive
-            same(case.call(z, labels, backend=backend), scale * expected)
+            assert_same(case.call(z, labels, backend=backend), scale * expected)
 
     def test_epsilon_zero_and_alpha_zero_are_sincere(self, backend):
         z, labels = torch.randn(6, 2, 5, dtype=torch.float64), torch.tensor([0, 0, 1, 1, 1, 2])
         expected = SF.sincere(z, labels, backend=backend)
-        same(SF.eps_supinfonce(z, labels, epsilon=0.0, backend=backend), expected)
-        same(SF.spread(z, labels, alpha=0.0, backend=backend), expected)
+        assert_same(SF.eps_supinfonce(z, labels, epsilon=0.0, backend=backend), expected)
+        assert_same(SF.spread(z, labels, alpha=0.0, backend=backend), expected)
 
     def test_one_hot_soft_and_pair_labels_are_supcon(self, backend):
         z, labels = torch.randn(10, 5, dtype=torch.float64), torch.arange(10) % 4
         expected = SF.supcon(z, labels, backend=backend)
-        same(SF.soft_label(z, torch.eye(4)[labels], backend=backend), expected)
+        assert_same(SF.soft_label(z, torch.eye(4)[labels], backend=backend), expected)
         pairs = (labels[:, None] == labels).double() * 3
-        same(SF.soft_label(z, pairs, targets="pairs", backend=backend), expected)
+        assert_same(SF.soft_label(z, pairs, targets="pairs", backend=backend), expected)
 
     def test_one_hot_multi_labels_are_classes(self, backend):
         z, labels = torch.randn(10, 5, dtype=torch.float64), torch.arange(10) % 4
         hot = torch.eye(4, dtype=torch.int64)[labels]
         for case in LOSSES[:-1]:
             for positives in ("any", "jaccard") if case.name != "set_nce" else ("any",):
-                same(case.call(z, hot, positives=positives, backend=backend), case.call(z, labels, backend=backend))
+                assert_same(
+                    case.call(z, hot, positives=positives, backend=backend), case.call(z, labels, backend=backend)
+                )
                 by_class = case.call(z, hot, positives=positives, backend=backend, reduction="class_mean")
-                same(by_class, case.call(z, labels, backend=backend, reduction="class_mean"))
+                assert_same(by_class, case.call(z, labels, backend=backend, reduction="class_mean"))
 
     def test_infonce_with_paired_contrasts_and_a_queue(self, backend):
         """Momentum contrast: softmax over one key and the queue, straight from the formula."""
@@ -220,13 +222,13 @@ class TestIdentities:
         unit = torch.nn.functional.normalize
         logits = unit(z, dim=1) @ unit(keys, dim=1).T / 0.2
         expected = torch.nn.functional.cross_entropy(logits, torch.arange(4))
-        same(SF.infonce(z, keys, temperature=0.2, backend=backend), expected)
+        assert_same(SF.infonce(z, keys, temperature=0.2, backend=backend), expected)
 
     def test_batch_against_itself_as_contrasts_with_include_batch_of_nothing(self, backend):
         z, labels = torch.randn(6, 3, dtype=torch.float64), torch.tensor([0, 0, 1, 1, 2, 2])
         nothing = torch.zeros(0, 3, dtype=torch.float64), torch.zeros(0, dtype=torch.long)
         for case in LOSSES[:-1]:
-            same(
+            assert_same(
                 case.call(z, labels, *nothing, include_batch=True, backend=backend),
                 case.call(z, labels, backend=backend),
             )
@@ -288,4 +290,4 @@ def test_similarity_of_the_callers_own():
         loss = case.call(embeddings, classes, *queue, similarity=negative_manhattan, **options)
         assert torch.autograd.grad(loss, z)[0].any()
         by_dot = case.call(embeddings, classes, *queue, similarity=lambda a, c: a @ c.T, **options)
-        same(by_dot, case.call(embeddings, classes, *queue, similarity="dot", **options))
+        assert_same(by_dot, case.call(embeddings, classes, *queue, similarity="dot", **options))

@@ -6,11 +6,12 @@ A(t) = usable contrasts other than t itself, P(t) = {a ∈ A: w_ta > 0}, N(t) = 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor
 
+NO_SELF = -1
 Kind = Literal["classes", "any", "jaccard", "soft", "pairs"]
 
 
@@ -28,6 +29,19 @@ class Relation:
     usable: Tensor  # (m,) or (n, m): may this contrast take part at all
     labelled: Tensor  # (n,): may this sample be an anchor
     self_offset: int | None  # anchor t is contrast t + self_offset; None: no anchor is among the contrasts
+
+    @classmethod
+    def from_arguments(
+        cls, anchor: Tensor, contrast: Tensor, usable: Tensor, labelled: Tensor, kind: str, self_offset: int
+    ) -> "Relation":
+        """What `arguments` took apart."""
+        offset = None if self_offset == NO_SELF else self_offset
+        return cls(cast(Kind, kind), anchor, contrast, usable, labelled, offset)
+
+    def arguments(self) -> tuple[Tensor, Tensor, Tensor, Tensor, str, int]:
+        """The fields as an operator of torch.library takes them: tensors, strings and integers, and no None."""
+        offset = NO_SELF if self.self_offset is None else self.self_offset
+        return self.anchor, self.contrast, self.usable, self.labelled, self.kind, offset
 
     @property
     def anchors(self) -> int:

@@ -13,10 +13,9 @@ from torch import Tensor
 from sincere.losses.backends import tiled
 from sincere.losses.backends.saved import Gradients, Problem, Saved, refuse_second_derivative
 from sincere.losses.pairs import Pairs
-from sincere.losses.relation import Kind, Relation
+from sincere.losses.relation import Relation
 from sincere.losses.statistics import RowStatistics, Statistic
 
-NO_SELF = -1  # operators take plain integers, so None travels as this
 TENSORS = 6  # the first arguments of both operators, which are saved for the backward pass
 
 STATISTICS: tuple[Statistic, ...] = ("lse_all", "lse_neg", "lse_pos", "mean_pos", "mean_softplus")
@@ -24,16 +23,10 @@ STATISTICS: tuple[Statistic, ...] = ("lse_all", "lse_neg", "lse_pos", "mean_pos"
 
 def row_statistics(pairs: Pairs, wanted: Collection[Statistic], margin: float, engine: str) -> RowStatistics:
     """The wanted statistics of every anchor; differentiable once."""
-    r = pairs.relation
     outputs = _forward(
         pairs.anchors,
         pairs.contrasts,
-        r.anchor,
-        r.contrast,
-        r.usable,
-        r.labelled,
-        r.kind,
-        NO_SELF if r.self_offset is None else r.self_offset,
+        *pairs.relation.arguments(),
         ",".join(wanted),
         margin,
         engine,
@@ -69,7 +62,7 @@ def _forward(
     bounded: bool,
     precision: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    relation = _relation(anchor_labels, contrast_labels, usable, labelled, kind, self_offset)
+    relation = Relation.from_arguments(anchor_labels, contrast_labels, usable, labelled, kind, self_offset)
     names = cast(list[Statistic], wanted.split(","))
     problem = Problem(anchors, contrasts, relation, margin, bounded, precision)
     with torch.autocast(anchors.device.type, enabled=False):
@@ -95,20 +88,13 @@ def _backward(
     saved_tensors: list[Tensor],
     grad_tensors: list[Tensor],
 ) -> tuple[Tensor, Tensor]:
-    relation = _relation(anchor_labels, contrast_labels, usable, labelled, kind, self_offset)
+    relation = Relation.from_arguments(anchor_labels, contrast_labels, usable, labelled, kind, self_offset)
     names = wanted.split(",")
     grads = Gradients(**{name: grad_tensors[i] if name in names else None for i, name in enumerate(STATISTICS)})
     problem = Problem(anchors, contrasts, relation, margin, bounded, precision)
     with torch.autocast(anchors.device.type, enabled=False):
         anchor_grad, contrast_grad = _engine(engine).backward(problem, Saved(*saved_tensors), grads)
     return anchor_grad, anchors.new_empty(0) if contrast_grad is None else contrast_grad
-
-
-def _relation(
-    anchor_labels: Tensor, contrast_labels: Tensor, usable: Tensor, labelled: Tensor, kind: str, self_offset: int
-) -> Relation:
-    offset = None if self_offset == NO_SELF else self_offset
-    return Relation(cast(Kind, kind), anchor_labels, contrast_labels, usable, labelled, offset)
 
 
 @_forward.register_fake

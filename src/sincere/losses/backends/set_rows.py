@@ -8,7 +8,7 @@ a logistic loss of members against non-members at the threshold that expects k m
 the logistic loss charges for not knowing that there are exactly k. Nothing large is subtracted from anything large.
 """
 
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from sincere.losses.backends.dense import softplus
 from sincere.losses.backends.row_blocks import row_blocks
 from sincere.losses.backends.saved import refuse_second_derivative
 from sincere.losses.pairs import Pairs
-from sincere.losses.relation import Kind, Relation
+from sincere.losses.relation import Relation
 
 # "auto" is exact up to this m·k, for instance 256 contrasts and 16 positives. The recurrence gets dear soon: on one CPU
 # core it took 8 times as long as the saddle point at 256 × 15, and 21 times at 1,024 × 31, which was 146 times SINCERE.
@@ -28,7 +28,6 @@ from sincere.losses.relation import Kind, Relation
 EXACT_UP_TO = 1 << 12
 # Cells (rows × contrasts × counts) that the exact backward pass holds at once: 2²¹ float64 are 16 MiB.
 CELLS_PER_BLOCK = 1 << 21
-NO_SELF = -1
 
 
 def set_values(pairs: Pairs, method: str) -> tuple[Tensor, Tensor]:
@@ -66,12 +65,8 @@ def _exact_values_by_autograd(s: Tensor, positive: Tensor, members: Tensor, k: T
 
 def _tiled_values(pairs: Pairs, method: str) -> tuple[Tensor, Tensor]:
     """ℓ and k of every anchor, in memory linear in n; differentiable once."""
-    r = pairs.relation
-    offset = NO_SELF if r.self_offset is None else r.self_offset
     contrasts = pairs.anchors if pairs.contrasts is None else pairs.contrasts
-    values, k, _ = _forward(
-        pairs.anchors, contrasts, r.anchor, r.contrast, r.usable, r.labelled, r.kind, offset, method
-    )
+    values, k, _ = _forward(pairs.anchors, contrasts, *pairs.relation.arguments(), method)
     return values, k
 
 
@@ -165,7 +160,7 @@ def _forward(
     self_offset: int,
     method: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    relation = _relation(anchor_labels, contrast_labels, usable, labelled, kind, self_offset)
+    relation = Relation.from_arguments(anchor_labels, contrast_labels, usable, labelled, kind, self_offset)
     k = _positives_per_anchor(relation)
     method = resolve_method(method, relation.contrasts, k)
     values, tilt = anchors.new_zeros(anchors.shape[0]), anchors.new_zeros(anchors.shape[0])
@@ -192,7 +187,7 @@ def _backward(
     tilt: Tensor,
     grad: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    relation = _relation(anchor_labels, contrast_labels, usable, labelled, kind, self_offset)
+    relation = Relation.from_arguments(anchor_labels, contrast_labels, usable, labelled, kind, self_offset)
     method = resolve_method(method, relation.contrasts, k)
     anchor_grad, contrast_grad = torch.zeros_like(anchors), torch.zeros_like(contrasts)
     with torch.autocast(anchors.device.type, enabled=False):
@@ -203,13 +198,6 @@ def _backward(
             anchor_grad[rows] = g @ contrasts
             contrast_grad.addmm_(g.T, anchors[rows])
     return anchor_grad, contrast_grad
-
-
-def _relation(
-    anchor_labels: Tensor, contrast_labels: Tensor, usable: Tensor, labelled: Tensor, kind: str, self_offset: int
-) -> Relation:
-    offset = None if self_offset == NO_SELF else self_offset
-    return Relation(cast(Kind, kind), anchor_labels, contrast_labels, usable, labelled, offset)
 
 
 @_forward.register_fake
