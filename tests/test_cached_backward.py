@@ -46,6 +46,18 @@ def test_gradients_add_up_and_reach_the_loss():
     torch.testing.assert_close(temperature, 2 * loss.log_temperature.grad, rtol=1e-4, atol=1e-6)
 
 
+def test_a_scaler_scales_the_gradient_and_not_the_value():
+    encoder, x = nn.Linear(3, 2).double(), torch.randn(17, 3, dtype=torch.float64)
+    value = cached_backward(encoder, x, lambda z: SF.sincere(z, LABELS), chunk_size=4)
+    plain = gradients(encoder)
+    encoder.zero_grad()
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    scaled_value = cached_backward(encoder, x, lambda z: SF.sincere(z, LABELS), chunk_size=4, scaler=scaler)
+    assert scaled_value.item() == value.item()
+    for got, want in zip(gradients(encoder), plain, strict=True):
+        torch.testing.assert_close(got, 1024 * want)
+
+
 def test_views_and_several_inputs():
     class Two(nn.Module):
         def __init__(self):

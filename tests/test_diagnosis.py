@@ -35,6 +35,13 @@ def test_numbers_are_those_of_the_losses():
     assert 9 not in found.kl_bound
 
 
+def test_the_set_loss_can_be_left_out():
+    z, labels = torch.randn(30, 4), torch.arange(30) % 4
+    without, full = sincere.diagnose(z, labels, set_loss=False), sincere.diagnose(z, labels)
+    assert set(full.losses) - set(without.losses) == {"set_nce"}
+    assert without.losses == {name: reading for name, reading in full.losses.items() if name != "set_nce"}
+
+
 def test_floors_are_reached_at_the_simplex():
     labels = torch.arange(40) % 5
     found = sincere.diagnose((torch.eye(5) - 0.2)[labels].double(), labels, temperature=0.25)
