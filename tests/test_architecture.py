@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,26 @@ MAY_IMPORT: dict[str, set[str]] = {
     "checks": {"errors"},
     "losses": GROUND | {"functional"},  # losses/modules.py wraps the functions
     "functional": {"losses"},
-    "train": GROUND | {"losses"},
     "compat": GROUND | {"losses", "functional"},
-    "__init__": {"losses", "train", "functional"},
+    "data": GROUND,
+    "views": GROUND,
+    "encoders": GROUND,
+    "runs": GROUND,
+    "embeddings": GROUND | {"data", "views", "encoders", "runs"},
+    "train": GROUND | {"data", "views", "encoders", "losses", "functional", "runs", "embeddings", "evaluate"},
+    "evaluate": GROUND | {"embeddings", "losses", "functional", "runs"},
+    "__init__": {"losses", "train", "functional", "embeddings"},
 }
 THIRD_PARTY = {"torch", "numpy"}
+# `pip install sincere[...]` brings these: only inside a function, so that importing a module never needs them.
+OPTIONAL = {
+    "data": {"sklearn", "PIL", "pyarrow", "torchvision"},
+    "encoders": {"torchvision", "timm", "sentence_transformers"},
+    "runs": {"safetensors"},
+    "embeddings": {"safetensors", "onnxruntime"},
+    "train": {"safetensors", "rich", "tensorboard"},
+    "evaluate": {"sklearn", "matplotlib"},
+}
 FILES = sorted(ROOT.rglob("*.py"))
 
 
@@ -28,10 +44,10 @@ def package_of(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def imports_of(path: Path) -> list[str]:
-    """Every module that a file imports, wherever in it."""
+def imports_of(nodes: Iterable[ast.AST], path: Path) -> list[str]:
+    """Every module that these nodes import."""
     names = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -44,13 +60,17 @@ def imports_of(path: Path) -> list[str]:
 def test_imports(path):
     package = package_of(path)
     assert package in MAY_IMPORT, f"give {package} a line in MAY_IMPORT, and in CONTRIBUTING.md"
-    for name in imports_of(path):
+    tree = ast.parse(path.read_text())
+    at_import = set(imports_of(tree.body, path))
+    for name in imports_of(ast.walk(tree), path):
         top, *rest = name.split(".")
         if top == "sincere":
             target = rest[0] if rest else "__init__"
             assert target in MAY_IMPORT[package] | {package}, f"{path.name} imports sincere.{target}"
         elif top == "triton":
             assert path.name.startswith("triton_"), f"{path.name} imports triton, which may be missing"
+        elif top in OPTIONAL.get(package, set()):
+            assert name not in at_import, f"{path.name} imports {top}, which may be missing: inside a function, please"
         elif top not in sys.stdlib_module_names:
             assert top in THIRD_PARTY, f"{path.name} imports {top}, which `pip install sincere` does not bring"
 

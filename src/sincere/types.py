@@ -11,3 +11,4 @@ Positives: TypeAlias = Literal["any", "jaccard"]
 SimilarityName: TypeAlias = Literal["cosine", "dot", "euclidean"]
 SimilarityFunction: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 Similarity: TypeAlias = SimilarityName | SimilarityFunction
+Kind: TypeAlias = Literal["image", "array", "text", "sound"]
