@@ -4,10 +4,9 @@ from typing import Unpack
 
 from torch import Tensor
 
-from sincere.losses.backends.select import row_statistics
-from sincere.losses.options import LossOptions, loss_function, settings_from
-from sincere.losses.pairs import make_pairs
-from sincere.losses.reduction import reduce_over_anchors
+from sincere.losses.combination import Batch, combined_loss
+from sincere.losses.options import LossOptions, loss_function
+from sincere.losses.statistics import Combination
 
 
 @loss_function
@@ -26,6 +25,5 @@ def decoupled(
     Conventions: as :func:`sincere`; the value can be negative. An anchor without negatives has no denominator, so
     it carries no loss either: a batch of one class gives 0.
     """
-    pairs = make_pairs(embeddings, labels, contrast_embeddings, contrast_labels, settings_from(options))
-    stats = row_statistics(pairs, "lse_neg", "mean_pos")
-    return reduce_over_anchors(stats["lse_neg"] - stats["mean_pos"], stats.has_positive & (stats.num_neg > 0), pairs)
+    batch = Batch(embeddings, labels, contrast_embeddings, contrast_labels)
+    return combined_loss(Combination(lse_neg=1, mean_pos=-1, needs_negatives=True), batch, options)

@@ -5,10 +5,9 @@ from typing import Unpack
 from torch import Tensor
 
 from sincere.errors import OptionError
-from sincere.losses.backends.select import row_statistics
-from sincere.losses.options import LossOptions, loss_function, settings_from
-from sincere.losses.pairs import make_pairs
-from sincere.losses.reduction import reduce_over_anchors
+from sincere.losses.combination import Batch, combined_loss
+from sincere.losses.options import LossOptions, loss_function
+from sincere.losses.statistics import Combination
 
 
 @loss_function
@@ -35,6 +34,6 @@ def eps_supinfonce(
     """
     if not isinstance(epsilon, (int, float)) or not 0 <= epsilon < float("inf"):
         raise OptionError(f"epsilon must be a finite number ≥ 0, a margin on sim/temperature: got {epsilon!r}.")
-    pairs = make_pairs(embeddings, labels, contrast_embeddings, contrast_labels, settings_from(options))
-    stats = row_statistics(pairs, "mean_softplus", margin=float(epsilon))
-    return reduce_over_anchors(stats["mean_softplus"] - epsilon, stats.has_positive, pairs)
+    batch = Batch(embeddings, labels, contrast_embeddings, contrast_labels)
+    combination = Combination(mean_softplus=1, margin=float(epsilon), constant=-float(epsilon))
+    return combined_loss(combination, batch, options)

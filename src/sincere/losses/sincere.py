@@ -4,10 +4,9 @@ from typing import Unpack
 
 from torch import Tensor
 
-from sincere.losses.backends.select import row_statistics
-from sincere.losses.options import LossOptions, loss_function, settings_from
-from sincere.losses.pairs import make_pairs
-from sincere.losses.reduction import reduce_over_anchors
+from sincere.losses.combination import Batch, combined_loss
+from sincere.losses.options import LossOptions, loss_function
+from sincere.losses.statistics import Combination
 
 
 @loss_function
@@ -40,6 +39,5 @@ def sincere(
     >>> round(sincere(z, torch.tensor([0, 0, 1, 1]), temperature=0.5).item(), 4)
     0.0369
     """
-    pairs = make_pairs(embeddings, labels, contrast_embeddings, contrast_labels, settings_from(options))
-    stats = row_statistics(pairs, "mean_softplus")
-    return reduce_over_anchors(stats["mean_softplus"], stats.has_positive, pairs)
+    batch = Batch(embeddings, labels, contrast_embeddings, contrast_labels)
+    return combined_loss(Combination(mean_softplus=1), batch, options)

@@ -12,7 +12,7 @@ An empty sum gives −inf for the log-sum-exps and 0 for the means, each with a 
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from torch import Tensor
 
@@ -33,3 +33,38 @@ class RowStatistics:
     @property
     def has_positive(self) -> Tensor:
         return self.weight_sum > 0
+
+
+@dataclass(frozen=True)
+class Combination:
+    """The coefficients of a loss that is linear in the statistics (`losses/combination.py`)."""
+
+    lse_all: float = 0.0
+    lse_neg: float = 0.0
+    lse_pos: float = 0.0
+    mean_pos: float = 0.0
+    mean_softplus: float = 0.0
+    log_positives: float = 0.0  # of log Σ_P w
+    constant: float = 0.0
+    margin: float = 0.0  # inside mean_softplus
+    needs_negatives: bool = False  # does an anchor without negatives carry no loss
+
+    @property
+    def wanted(self) -> tuple[Statistic, ...]:
+        """The statistics that it is made of."""
+        return tuple(name for name in get_args(Statistic) if self.coefficient(name))
+
+    def coefficient(self, name: Statistic) -> float:
+        return float(getattr(self, name))
+
+    def numbers(self) -> list[float]:
+        """All fields in their order, as numbers."""
+        by_statistic = [self.lse_all, self.lse_neg, self.lse_pos, self.mean_pos, self.mean_softplus]
+        rest = [self.log_positives, self.constant, self.margin, self.needs_negatives]
+        return [float(number) for number in by_statistic + rest]
+
+    @classmethod
+    def of_numbers(cls, numbers: list[float]) -> "Combination":
+        """What `numbers` gave."""
+        names = [*get_args(Statistic), "log_positives", "constant", "margin"]
+        return cls(**dict(zip(names, numbers, strict=False)), needs_negatives=bool(numbers[-1]))

@@ -5,10 +5,9 @@ from typing import Literal, Unpack
 from torch import Tensor
 
 from sincere.checks import check_choice
-from sincere.losses.backends.select import row_statistics
-from sincere.losses.options import LossOptions, loss_function, settings_from
-from sincere.losses.pairs import make_pairs
-from sincere.losses.reduction import reduce_over_anchors
+from sincere.losses.combination import Batch, combined_loss
+from sincere.losses.options import LossOptions, loss_function
+from sincere.losses.statistics import Combination
 
 
 @loss_function
@@ -34,11 +33,9 @@ def supcon(
     (:mod:`sincere.compat` does both).
     """
     check_choice("form", form, ("out", "in"))
-    pairs = make_pairs(embeddings, labels, contrast_embeddings, contrast_labels, settings_from(options))
+    batch = Batch(embeddings, labels, contrast_embeddings, contrast_labels)
     if form == "out":
-        stats = row_statistics(pairs, "lse_all", "mean_pos")
-        per_anchor = stats["lse_all"] - stats["mean_pos"]
+        combination = Combination(lse_all=1, mean_pos=-1)
     else:
-        stats = row_statistics(pairs, "lse_all", "lse_pos")
-        per_anchor = stats["lse_all"] - stats["lse_pos"] + stats.weight_sum.log()
-    return reduce_over_anchors(per_anchor, stats.has_positive, pairs)
+        combination = Combination(lse_all=1, lse_pos=-1, log_positives=1)
+    return combined_loss(combination, batch, options)

@@ -1,12 +1,15 @@
 """Which backend computes a batch: decided here alone, with a reason."""
 
+import functools
 import importlib.util
 import os
 
 import torch
+from torch import Tensor
 
 from sincere.errors import OptionError
 from sincere.losses.backends import dense, operators
+from sincere.losses.options import Settings
 from sincere.losses.pairs import Pairs
 from sincere.losses.statistics import RowStatistics, Statistic
 
@@ -15,6 +18,9 @@ from sincere.losses.statistics import RowStatistics, Statistic
 SMALL_ON_CPU = 448 * 448
 SMALL_ON_GPU = 8192 * 8192
 SMALL_FOR_KERNELS = 4096 * 4096
+WIDEST_FOR_KERNELS = 1024
+KERNEL_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+INTEGER_LABELS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 # Looked up once: a graph that torch.compile traces may not ask.
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -26,6 +32,47 @@ def row_statistics(pairs: Pairs, *wanted: Statistic, margin: float = 0.0) -> Row
     if backend == "dense":
         return dense.row_statistics(pairs, wanted, margin)
     return operators.row_statistics(pairs, wanted, margin, backend)
+
+
+def kernels_take_whole_loss(embeddings: Tensor, labels: Tensor, settings: Settings) -> bool:
+    """Can fused kernels go from these embeddings to the loss, without a stop at the statistics?
+
+    They take what most training loops pass: a batch against itself, one class per sample. Anything else, and every
+    mistake, goes the general way, which has the words for it.
+    """
+    if settings.backend not in ("auto", "triton") or settings.gather or settings.include_batch:
+        return False
+    if settings.similarity not in ("cosine", "dot") or settings.reduction == "class_mean":
+        return False
+    if not isinstance(embeddings, Tensor) or not isinstance(labels, Tensor) or embeddings.ndim not in (2, 3):
+        return False
+    if labels.ndim != 1 or labels.shape[0] != embeddings.shape[0] or labels.dtype not in INTEGER_LABELS:
+        return False
+    if embeddings.dtype not in KERNEL_DTYPES or embeddings.numel() == 0 or embeddings.shape[-1] > WIDEST_FOR_KERNELS:
+        return False
+    weights = settings.weights
+    if weights is not None and (weights.requires_grad or weights.shape != labels.shape or weights.is_complex()):
+        return False
+    if weights is not None and (embeddings.dtype == torch.float16 or weights.device != embeddings.device):
+        return False
+    if labels.device != embeddings.device:
+        return False
+    return runs_kernels(embeddings.device, settings.backend == "triton")
+
+
+def runs_kernels(device: torch.device, asked_for: bool) -> bool:
+    """Is there a GPU that can run them, or an interpreter that was asked to?"""
+    if not HAS_TRITON:
+        return False
+    if device.type == "cpu":
+        return INTERPRETED and asked_for
+    return device.type == "cuda" and capability(device.index) >= (8, 0)
+
+
+@functools.cache
+def capability(index: int | None) -> tuple[int, int]:
+    """Of the GPU with this number."""
+    return torch.cuda.get_device_capability(index)
 
 
 def select_backend(pairs: Pairs) -> tuple[str, str]:
@@ -62,7 +109,7 @@ def why_no_kernels(pairs: Pairs) -> str | None:
         return "kernels know classes, not masks of pairs"
     if pairs.anchors.dtype == torch.float64:
         return "the embeddings are float64"
-    if pairs.anchors.shape[1] > 1024:
+    if pairs.anchors.shape[1] > WIDEST_FOR_KERNELS:
         return f"embeddings may have up to 1,024 dimensions, not {pairs.anchors.shape[1]}"
     if not HAS_TRITON:
         return "triton is not installed"
@@ -70,6 +117,6 @@ def why_no_kernels(pairs: Pairs) -> str | None:
         return None
     if device.type != "cuda":
         return f"the embeddings are on {device.type}, not on a CUDA device"
-    if torch.cuda.get_device_capability(device) < (8, 0):
+    if capability(device.index) < (8, 0):
         return "the GPU is older than compute capability 8.0"
     return None

@@ -7,6 +7,7 @@ against contrasts for the statistics and for the anchors' gradient, contrasts ag
 from collections.abc import Collection
 from dataclasses import dataclass
 from math import log, sqrt
+from typing import Any
 
 import torch
 import triton
@@ -17,10 +18,11 @@ from sincere.losses.backends.saved import Gradients, Problem, Saved
 from sincere.losses.relation import Relation
 from sincere.losses.statistics import Statistic
 
-TO_BASE_2 = 1 / sqrt(log(2.0))
+LN2 = log(2.0)
+TO_BASE_2 = 1 / sqrt(LN2)
 PAD = 128  # rows are padded to a multiple of every tile's height and width
 WIDEST = 256  # embeddings up to this dimension stay in registers; wider ones are read DK at a time
-NO_LABEL, NO_COLUMN = -1, -1
+NO_COLUMN = -1
 # Gradients of logits are some 1/n², below what float16 resolves: they travel times this, over their largest part.
 FLOAT16_SCALE = 4096.0
 LAST = torch.iinfo(torch.int64).max  # sorts what takes no part behind everything else
@@ -42,10 +44,9 @@ class Side:
 
     rows: Tensor  # (padded, D) in the kernels' precision
     order: Tensor  # (n,) the caller's row at each place
-    label: Tensor  # (padded,) int32: where its class begins among the contrasts; NO_LABEL where it has none there
-    self_place: Tensor  # (padded,) int32: the row's own place on the other side, or NO_COLUMN
-    start: Tensor  # (padded,) int32: where its class begins on the other side
-    end: Tensor  # and ends
+    # (4, padded) int32: the caller's row; where its class starts and ends on the other side, empty where it has none
+    # there; its own place there, or NO_COLUMN.
+    places: Tensor
     count: Tensor  # (1,) int32: rows that take part; they come first
 
     @property
@@ -62,17 +63,23 @@ class Precision:
     in_parts: bool = False  # three products at a time would not fit the registers whole
 
     @classmethod
-    def named(cls, name: str) -> "Precision":
-        """That of the embeddings; for float32 torch's own setting decides between TF32 and all digits."""
+    def named(cls, name: str, unit_rows: bool) -> "Precision":
+        """That of the embeddings; for float32 torch's own setting decides between TF32 and all digits.
+
+        Float16 keeps as many digits as TF32, at twice the speed; normalised rows cannot leave its range.
+        """
         if name == "float32" and torch.get_float32_matmul_precision() != "highest":
-            name = "tf32"
-        return {
-            "bfloat16": cls(torch.bfloat16, "ieee"),
-            "float16": cls(torch.float16, "ieee"),
-            "tf32": cls(torch.float32, "tf32"),
-            # Three TF32 products that add up to float32's digits: plain float32 has no tensor cores, and spills.
-            "float32": cls(torch.float32, "tf32x3", in_parts=True),
-        }[name]
+            name = "float16" if unit_rows else "tf32"
+        return PRECISIONS[name]
+
+
+PRECISIONS = {
+    "bfloat16": Precision(torch.bfloat16, "ieee"),
+    "float16": Precision(torch.float16, "ieee"),
+    "tf32": Precision(torch.float32, "tf32"),
+    # Three TF32 products that add up to float32's digits: plain float32 has no tensor cores, and spills.
+    "float32": Precision(torch.float32, "tf32x3", in_parts=True),
+}
 
 
 def padded(values: Tensor, fill: float) -> Tensor:
@@ -96,22 +103,23 @@ def sides(anchors: Tensor, contrasts: Tensor | None, relation: Relation, precisi
     """Anchors and contrasts in class order; the same `Side` twice for a batch against itself."""
     contrast_keys, contrast_order = torch.where(relation.usable, relation.contrast, LAST).sort(stable=True)
     usable = relation.usable.sum(dim=0, keepdim=True, dtype=torch.int32)
-    start = torch.searchsorted(contrast_keys, contrast_keys)
-    end = torch.searchsorted(contrast_keys, contrast_keys, right=True)
     if contrasts is None:
+        start = torch.searchsorted(contrast_keys, contrast_keys)
+        end = torch.searchsorted(contrast_keys, contrast_keys, right=True)
         place = torch.arange(contrast_order.shape[0], device=anchors.device)
-        side = _side(anchors, contrast_order, start, place, start, end, usable, precision)
+        side = _side(anchors, contrast_order, place, start, end, usable, precision)
         return side, side
     anchor_keys, anchor_order = torch.where(relation.labelled, relation.anchor, LAST).sort(stable=True)
     labelled = relation.labelled.sum(dim=0, keepdim=True, dtype=torch.int32)
     first = torch.searchsorted(contrast_keys, anchor_keys)
     last = torch.searchsorted(contrast_keys, anchor_keys, right=True)
-    anchor_label = torch.where((last > first) & (anchor_keys != LAST), first, NO_LABEL)
+    last = torch.where(anchor_keys == LAST, first, last)
     anchor_self, contrast_self = _own_places(anchor_order, contrast_order, relation.self_offset)
-    anchor_side = _side(anchors, anchor_order, anchor_label, anchor_self, first, last, labelled, precision)
+    anchor_side = _side(anchors, anchor_order, anchor_self, first, last, labelled, precision)
     first = torch.searchsorted(anchor_keys, contrast_keys)
     last = torch.searchsorted(anchor_keys, contrast_keys, right=True)
-    return anchor_side, _side(contrasts, contrast_order, start, contrast_self, first, last, usable, precision)
+    last = torch.where(contrast_keys == LAST, first, last)
+    return anchor_side, _side(contrasts, contrast_order, contrast_self, first, last, usable, precision)
 
 
 def _own_places(anchor_order: Tensor, contrast_order: Tensor, offset: int | None) -> tuple[Tensor, Tensor]:
@@ -131,7 +139,6 @@ def _own_places(anchor_order: Tensor, contrast_order: Tensor, offset: int | None
 def _side(
     rows: Tensor,
     order: Tensor,
-    label: Tensor,
     self_place: Tensor,
     start: Tensor,
     end: Tensor,
@@ -144,10 +151,7 @@ def _side(
     return Side(
         rows=ordered,
         order=order,
-        label=padded(label.int(), NO_LABEL - 1),
-        self_place=padded(self_place.int(), NO_COLUMN),
-        start=padded(start.int(), 0),
-        end=padded(end.int(), 0),
+        places=padded(torch.stack([order, start, end, self_place], dim=1).int(), NO_COLUMN).T.contiguous(),
         count=count,
     )
 
@@ -158,21 +162,15 @@ def forward(problem: Problem, wanted: Collection[Statistic]) -> Saved:
     saved = Saved.empty(anchors)
     if anchors.shape[0] == 0:
         return saved
-    how = Precision.named(problem.precision)
+    how = Precision.named(problem.precision, problem.bounded)
     rows, columns = sides(anchors, problem.contrasts, relation, how)
-    lse_neg, lse_pos, sum_pos, softplus, sigma = rows.rows.new_empty((5, rows.rows.shape[0]), dtype=torch.float32)
-    _, dk, _ = padded_width(anchors.shape[1], how)
-    tile = statistics_tile(dk, how.dtype)
-    kernels.statistics_kernel[(rows.rows.shape[0] // tile.BM,)](
-        rows.rows, columns.rows, rows.label, columns.label, rows.self_place, rows.start, rows.end, columns.count,
-        lse_neg, lse_pos, sum_pos, softplus, sigma, problem.margin,
-        D=rows.rows.shape[1], DK=dk, BM=tile.BM, BN=tile.BN, BOUNDED=bounded,
-        POSITIVES=bool({"lse_all", "lse_pos", "mean_pos"} & set(wanted)), SOFTPLUS="mean_softplus" in wanted,
-        PRECISION=how.input_precision, UPCAST=interpreted(), num_warps=tile.num_warps, num_stages=tile.num_stages,
-    )  # fmt: skip
+    totals = launch_statistics(rows, columns, anchors.shape[1], problem.margin, bounded, wanted, how)
+    lse_neg, lse_pos, sum_pos, softplus, sigma = totals
+    lse_neg, lse_pos, sum_pos = lse_neg * LN2, lse_pos * LN2, sum_pos * LN2
     n = rows.size
-    has_self = (rows.self_place[:n] != NO_COLUMN).int()
-    same = torch.where(rows.label[:n] == NO_LABEL, 0, rows.end[:n] - rows.start[:n] - has_self)
+    _, start, end, own = rows.places[:, :n]
+    has_self = (own != NO_COLUMN).int()
+    same = end - start - has_self
     positives = torch.where(relation.labelled[rows.order], same, 0).to(anchors.dtype)
     divisor = positives.clamp(min=1)
     saved.weight_sum[rows.order] = positives
@@ -187,12 +185,35 @@ def forward(problem: Problem, wanted: Collection[Statistic]) -> Saved:
     return saved
 
 
+def launch_statistics(
+    rows: Side, columns: Side, dim: int, margin: float, bounded: bool, wanted: Collection[Statistic], how: Precision
+) -> Tensor:
+    """Five sums per row, (5, padded): lse_neg, lse_pos, Σ_P s in base 2; Σ_P softplus, Σ_P σ."""
+    size = rows.rows.shape[0]
+    out = torch.empty((5, size), dtype=torch.float32, device=rows.rows.device)
+    launch = statistics_launch(size, dim, bounded, wanted, how)
+    launch(rows.rows, columns.rows, rows.places, size, columns.count, out, margin / LN2)
+    return out
+
+
+def statistics_launch(size: int, dim: int, bounded: bool, wanted: Collection[Statistic], how: Precision) -> "Launch":
+    """The statistics kernel for so many rows of a padded side."""
+    width, dk, _ = padded_width(dim, how)
+    tile = statistics_tile(dk, how.dtype, size)
+    constants = {
+        "D": width, "DK": dk, "BM": tile.BM, "BN": tile.BN, "BOUNDED": bounded,
+        "POSITIVES": bool({"lse_all", "lse_pos", "mean_pos"} & set(wanted)), "SOFTPLUS": "mean_softplus" in wanted,
+        "PRECISION": how.input_precision, "UPCAST": interpreted(),
+    }  # fmt: skip
+    return Launch(kernels.statistics_kernel, (size // tile.BM, 1, 1), constants, tile.num_warps, tile.num_stages)
+
+
 def backward(problem: Problem, saved: Saved, grads: Gradients) -> tuple[Tensor, Tensor | None]:
     """∂L/∂anchors and ∂L/∂contrasts; None for a batch against itself, where the former holds both."""
     anchors, contrasts, relation, bounded = problem.anchors, problem.contrasts, problem.relation, problem.bounded
     if anchors.shape[0] == 0 or problem.contrast_rows.shape[0] == 0:
         return torch.zeros_like(anchors), None if contrasts is None else torch.zeros_like(contrasts)
-    how = Precision.named(problem.precision)
+    how = Precision.named(problem.precision, problem.bounded)
     rows, columns = sides(anchors, problem.contrasts, relation, how)
     table = coefficients(saved, grads, problem.margin, bounded)
     if how.dtype == torch.float16:
@@ -203,17 +224,18 @@ def backward(problem: Problem, saved: Saved, grads: Gradients) -> tuple[Tensor, 
         scale = None
     ordered = padded(table[:, rows.order].T, 0.0).T.contiguous()
     if contrasts is None:
-        own = _launch(rows, rows, ordered, ordered, "both", anchors, bounded, how, grads)
+        own = _gradient_of(rows, rows, (ordered, ordered), "both", anchors, bounded, how, grads)
         return own if scale is None else own / scale, None
     nothing = ordered.new_zeros(7, columns.rows.shape[0])
-    as_anchor = _launch(rows, columns, ordered, nothing, "row", anchors, bounded, how, grads)
-    as_contrast = _launch(columns, rows, nothing, ordered, "column", contrasts, bounded, how, grads)
+    as_anchor = _gradient_of(rows, columns, (ordered, nothing), "row", anchors, bounded, how, grads)
+    as_contrast = _gradient_of(columns, rows, (nothing, ordered), "column", contrasts, bounded, how, grads)
     return (as_anchor, as_contrast) if scale is None else (as_anchor / scale, as_contrast / scale)
 
 
 def coefficients(saved: Saved, grads: Gradients, margin: float, bounded: bool) -> Tensor:
     """Seven numbers per anchor: push of negatives and its lse, push of positives and its lse, pull, gap, constant.
 
+    Log-sum-exps and gap are in base 2. Where `bounded`, pushes hold e^(−lse) already, and gap stands as e^(−gap).
     ∂lse_all reaches negatives and positives through their own log-sum-exps, which are never above it.
     """
     zero = torch.zeros_like(saved.lse_neg)
@@ -228,45 +250,42 @@ def coefficients(saved: Saved, grads: Gradients, margin: float, bounded: bool) -
         total = torch.where(lse == -torch.inf, 0, total)
         return total * (-finite(lse)).exp() if bounded else total
 
-    in_base_2 = 1 / log(2.0)
     share = 1 / saved.safe_weight_sum
+    no_negatives = saved.lse_neg == -torch.inf
+    gap = torch.where(no_negatives, 0, saved.lse_neg + margin)
+    pull = zero if grads.mean_softplus is None else torch.where(no_negatives, 0, grads.mean_softplus * share)
     return torch.stack(
         [
             through(saved.lse_neg, grads.through_lse_neg(saved)),
-            finite(saved.lse_neg) * in_base_2,
+            finite(saved.lse_neg) / LN2,
             through(saved.lse_pos, grads.lse_pos),
-            finite(saved.lse_pos) * in_base_2,
-            zero if grads.mean_softplus is None else grads.mean_softplus * share,
-            torch.where(saved.lse_neg == -torch.inf, -1e30, saved.lse_neg + margin),
+            finite(saved.lse_pos) / LN2,
+            pull,
+            (-gap).exp() if bounded else gap / LN2,
             zero if grads.mean_pos is None else grads.mean_pos * share,
         ]
     )
 
 
-def _launch(
+def _gradient_of(
     rows: Side,
     columns: Side,
-    row_table: Tensor,
-    column_table: Tensor,
-    sides_with_anchors: str,
+    tables: tuple[Tensor, Tensor],
+    anchors_on: str,
     like: Tensor,
     bounded: bool,
     how: Precision,
     grads: Gradients,
 ) -> Tensor:
     """The gradient of `rows`, back in the caller's order."""
+    pulls = grads.mean_softplus is not None
+    pushes = any(grad is not None for grad in (grads.lse_all, grads.lse_pos, grads.mean_pos))
+    size, row_table, column_table = rows.rows.shape[0], *tables
     out = torch.empty(rows.rows.shape, dtype=torch.float32, device=like.device)
-    width, dk, do = padded_width(like.shape[1], how)
-    # With neither, the kernel for half precision does not compile (triton 3.6), so an empty push stays in.
-    pushes, pulls = grads.lse_all is not None or grads.lse_pos is not None, grads.mean_softplus is not None
-    tile = gradient_tile(dk, how.dtype)
-    kernels.gradient_kernel[(rows.rows.shape[0] // tile.BM, width // do)](
-        rows.rows, columns.rows, rows.label, columns.label, rows.self_place, rows.start, rows.end, columns.count,
-        row_table, column_table, row_table.shape[1], column_table.shape[1], out,
-        D=width, DK=dk, DO=do, BM=tile.BM, BN=tile.BN, BOUNDED=bounded, SIDES=sides_with_anchors,
-        PUSH=pushes or not pulls, PULL=pulls,
-        PRECISION=how.input_precision, UPCAST=interpreted(), num_warps=tile.num_warps, num_stages=tile.num_stages,
-    )  # fmt: skip
+    launch = gradient_launch(size, like.shape[1], bounded, anchors_on, how, pushes, pulls)
+    launch(
+        rows.rows, columns.rows, rows.places, size, columns.count, row_table, column_table, column_table.shape[1], out
+    )
     result = torch.zeros_like(like)
     taking_part = torch.arange(rows.size, device=like.device) < rows.count
     gradient = torch.where(taking_part.unsqueeze(1), out[: rows.size, : like.shape[1]], 0)
@@ -274,19 +293,63 @@ def _launch(
     return result
 
 
+def gradient_launch(
+    size: int, dim: int, bounded: bool, anchors_on: str, how: Precision, pushes: bool, pulls: bool
+) -> "Launch":
+    """The gradient kernel for so many rows of a padded side."""
+    width, dk, do = padded_width(dim, how)
+    tile = gradient_tile(dk, how.dtype, size)
+    constants = {
+        "D": width, "DK": dk, "DO": do, "BM": tile.BM, "BN": tile.BN, "BOUNDED": bounded, "SIDES": anchors_on,
+        "PUSH": pushes, "PULL": pulls, "PRECISION": how.input_precision, "UPCAST": interpreted(),
+    }  # fmt: skip
+    grid = (size // tile.BM, width // do, 1)
+    return Launch(kernels.gradient_kernel, grid, constants, tile.num_warps, tile.num_stages)
+
+
+class Launch:
+    """A kernel with its grid and constants, for arguments that differ in nothing but addresses from call to call.
+
+    What Triton looks at before every launch (types, sizes, alignments) is looked at once: on a slow CPU that is most of
+    what a launch costs.
+    """
+
+    def __init__(
+        self, kernel: Any, grid: tuple[int, int, int], constants: dict[str, Any], warps: int = 4, stages: int = 3
+    ) -> None:
+        self.kernel, self.grid, self.constants = kernel, grid, constants
+        self.options = {"num_warps": warps, "num_stages": stages}
+        self.values = tuple(constants.values())
+        self.compiled: Any = None
+
+    def __call__(self, *arguments: Any) -> None:
+        if self.compiled is not None:
+            self.compiled(*arguments, *self.values)
+            return
+        names = self.kernel.arg_names[len(arguments) :]
+        assert names == list(self.constants), f"constants must come in the kernel's order, {names}"
+        compiled = self.kernel[self.grid](*arguments, **self.constants, **self.options)
+        if not interpreted():
+            self.compiled = compiled[self.grid]
+
+
 def interpreted() -> bool:
     """Are the kernels run by Triton's interpreter, on the CPU?"""
     return not isinstance(kernels.statistics_kernel, triton.runtime.JITFunction)
 
 
-def statistics_tile(width: int, dtype: torch.dtype) -> Tile:
+def statistics_tile(width: int, dtype: torch.dtype, rows: int) -> Tile:
     """What a sweep on an H200 found best (benchmarks/gpu_tiles.py)."""
-    if dtype == torch.float32:
+    if dtype == torch.float32 or width > 128:
         return Tile(64, 64, 4, 2)
-    return Tile(64, 64, 4, 3) if width <= 128 else Tile(64, 64, 4, 2)
+    if rows <= 6144:
+        return Tile(32, 128, 4, 3)
+    return Tile(128, 64, 8, 3) if rows > 32768 else Tile(64, 64, 4, 4)
 
 
-def gradient_tile(width: int, dtype: torch.dtype) -> Tile:
+def gradient_tile(width: int, dtype: torch.dtype, rows: int) -> Tile:
     if dtype == torch.float32:
         return Tile(64, 32, 4, 2)
-    return Tile(64, 64, 4, 2) if width <= 128 else Tile(64, 32, 4, 2)
+    if width > 128:
+        return Tile(64, 32, 4, 2)
+    return Tile(32, 128, 4, 3) if rows <= 6144 else Tile(64, 128, 4, 2)

@@ -1,0 +1,178 @@
+"""Losses whole, by kernels: from embeddings and labels to the value, and back, in a handful of launches.
+
+The general way stops at the statistics, and everything around them is some 190 small operations: for batches of a few
+thousand these, not the pairs, are what a step costs. Here sorting, normalising, the loss's equation and the reduction
+are kernels too (triton_fused.py launches them).
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sincere.checks import check_finite
+from sincere.losses.backends.saved import refuse_second_derivative
+from sincere.losses.options import Settings
+from sincere.losses.statistics import Combination
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything about a fused loss that is no tensor."""
+
+    combination: Combination
+    reduction: str
+    cosine: bool
+    temperature: float | None  # None: it came as a tensor
+    views: int
+    ignore_label: int
+    keep_ignored: bool
+
+    @property
+    def bounded(self) -> bool:
+        """Is |s| ≤ 40 known without looking at the rows? Then e^s cannot overflow."""
+        return self.cosine and self.temperature is not None and self.temperature >= 1 / 40
+
+    def written(self) -> str:
+        """One line, because operators of torch.library take strings and not records."""
+        temperature = 0.0 if self.temperature is None else self.temperature
+        own = f"{self.reduction} {int(self.cosine)} {temperature!r} {self.views} {self.ignore_label}"
+        return " ".join([own, str(int(self.keep_ignored)), *[repr(number) for number in self.combination.numbers()]])
+
+    @staticmethod
+    @cache
+    def read(line: str) -> "Plan":
+        """What `written` wrote."""
+        reduction, cosine, temperature, views, ignore_label, keep_ignored, *numbers = line.split()
+        return Plan(
+            combination=Combination.of_numbers([float(number) for number in numbers]),
+            reduction=reduction,
+            cosine=cosine == "1",
+            temperature=float(temperature) or None,
+            views=int(views),
+            ignore_label=int(ignore_label),
+            keep_ignored=keep_ignored == "1",
+        )
+
+
+def loss(combination: Combination, embeddings: Tensor, labels: Tensor, settings: Settings) -> Tensor:
+    """The reduced loss; `kernels_take_whole_loss` has looked at the input."""
+    if settings.check_finite:
+        check_finite("embeddings", embeddings)
+    temperature = settings.temperature
+    learned = isinstance(temperature, Tensor)
+    plan = Plan(
+        combination=combination,
+        reduction=settings.reduction,
+        cosine=settings.similarity == "cosine",
+        temperature=None if isinstance(temperature, Tensor) else float(temperature),
+        views=embeddings.shape[1] if embeddings.ndim == 3 else 1,
+        ignore_label=settings.ignore_label,
+        keep_ignored=settings.ignored_as_negatives,
+    )
+    of_device = temperature.reshape(()).to(embeddings.device) if isinstance(temperature, Tensor) else None
+    rows = embeddings.reshape(-1, embeddings.shape[-1]) if embeddings.ndim == 3 else embeddings
+    if rows.stride(1) != 1:
+        rows = rows.contiguous()
+    inputs = (rows, of_device if learned else None, labels.contiguous(), settings.weights)
+    if torch.compiler.is_compiling():
+        result = _forward_operator(*inputs, plan.written())[0]
+    else:
+        result = FusedLoss.apply(*inputs, plan)  # type: ignore[no-untyped-call]
+    whole: Tensor = result
+    return whole.reshape(embeddings.shape[:-1]) if plan.reduction == "none" else whole
+
+
+def _engine() -> Any:
+    """Triton is imported when it is first used: `import sincere` works without it."""
+    from sincere.losses.backends import triton_fused
+
+    return triton_fused
+
+
+class FusedLoss(torch.autograd.Function):
+    """The loss for eager code: fewer layers than an operator of torch.library has."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, rows: Tensor, temperature: Tensor | None, labels: Tensor, weights: Tensor | None, plan: Plan
+    ) -> Tensor:
+        ctx.program, results = _engine().forward(rows, temperature, labels, weights, plan)
+        ctx.save_for_backward(rows, temperature, *results[1:])
+        loss: Tensor = results[0]
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        rows, temperature, *saved = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            of_rows, of_temperature = FusedGradient.apply(grad, rows, temperature, ctx.program, *saved)  # type: ignore[no-untyped-call]
+        else:
+            of_rows, of_temperature = ctx.program.backward(grad, rows, temperature, *saved)
+        return of_rows, of_temperature if ctx.needs_input_grad[1] else None, None, None, None
+
+
+class FusedGradient(torch.autograd.Function):
+    """The backward pass where a second derivative might be asked for: it has none, and says so."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, grad: Tensor, rows: Tensor, temperature: Tensor | None, program: Any, *saved: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        of_rows, of_temperature = program.backward(grad, rows, temperature, *saved)
+        return of_rows, rows.new_zeros(()) if of_temperature is None else of_temperature
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_derivative()
+
+
+@torch.library.custom_op("sincere::fused_loss", mutates_args=())
+def _forward_operator(
+    rows: Tensor, temperature: Tensor | None, labels: Tensor, weights: Tensor | None, plan: str
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    results: tuple[Tensor, Tensor, Tensor, Tensor]
+    _, results = _engine().forward(rows, temperature, labels, weights, Plan.read(plan))
+    return results
+
+
+@torch.library.custom_op("sincere::fused_loss_backward", mutates_args=())
+def _backward_operator(
+    grad: Tensor, rows: Tensor, temperature: Tensor | None, plan: str, saved: list[Tensor]
+) -> tuple[Tensor, Tensor]:
+    program = _engine().backward_program(rows, temperature, Plan.read(plan))
+    of_rows, of_temperature = program.backward(grad, rows, temperature, *saved)
+    return of_rows, rows.new_zeros(()) if of_temperature is None else of_temperature
+
+
+@_forward_operator.register_fake
+def _(
+    rows: Tensor, temperature: Tensor | None, labels: Tensor, weights: Tensor | None, plan: str
+) -> tuple[Tensor, ...]:
+    return tuple(_engine().empty_results(Plan.read(plan), *rows.shape, rows.dtype, rows.device))
+
+
+@_backward_operator.register_fake
+def _(grad: Tensor, rows: Tensor, temperature: Tensor | None, plan: str, saved: list[Tensor]) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(rows, memory_format=torch.contiguous_format), rows.new_empty((), dtype=_kept(temperature))
+
+
+def _kept(temperature: Tensor | None) -> torch.dtype | None:
+    return None if temperature is None else temperature.dtype
+
+
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    rows, temperature, _, _, ctx.plan = inputs
+    ctx.save_for_backward(rows, temperature, *output[1:])
+
+
+def _differentiate(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+    rows, temperature, *saved = ctx.saved_tensors
+    of_rows, of_temperature = _backward_operator(grad.contiguous(), rows, temperature, ctx.plan, saved)
+    return of_rows, None if temperature is None else of_temperature, None, None, None
+
+
+_forward_operator.register_autograd(_differentiate, setup_context=_setup_context)
+_backward_operator.register_autograd(refuse_second_derivative)

@@ -1,0 +1,287 @@
+"""The kernels around the two that look at every pair: they look at every row once.
+
+`place_kernel` or `sorted_kernel` puts normalised rows into class order, `anchor_kernel` and `total_kernel` make a loss
+of the statistics, `return_kernel` takes gradients back through normalising to the caller's rows.
+"""
+
+import triton
+import triton.language as tl
+
+from sincere.losses.backends.triton_tiles import LN2, LOG2E, class_places
+
+LAST = tl.constexpr(9223372036854775807)  # the key of rows that take no part: behind all others
+# Coefficients travel times this, because float16 would lose numbers of size 1/n; a power of two costs no digit.
+SCALE = tl.constexpr(4096.0)
+
+
+@triton.jit
+def value_of(number, IS_TENSOR: tl.constexpr):
+    """A number, whether it came as such or in a tensor."""
+    if IS_TENSOR:
+        return tl.load(number).to(tl.float32)
+    return number
+
+
+@triton.jit
+def in_precision(x, ptr, INTERPRETED: tl.constexpr):
+    """x in the precision of what `ptr` points at, to nearest; the interpreter would cut bfloat16 off, so by bits."""
+    if INTERPRETED and ptr.dtype.element_ty == tl.bfloat16:
+        bits = x.to(tl.int32, bitcast=True)
+        x = (bits + 0x7FFF + ((bits >> 16) & 1)).to(tl.float32, bitcast=True)
+    return x.to(ptr.dtype.element_ty)
+
+
+@triton.jit
+def class_keys(label_ptr, samples, views, ignore, mask, KEEP_IGNORED: tl.constexpr):
+    """The labels by which rows are sorted; unlabelled ones come last unless they serve as negatives."""
+    label = tl.load(label_ptr + samples // views, mask=mask, other=0).to(tl.int64)
+    if not KEEP_IGNORED:
+        label = tl.where(label == ignore, LAST, label)
+    return tl.where(mask, label, LAST)
+
+
+@triton.jit
+def store_row(
+    x_ptr, x_stride, source, place, mask, rows_ptr, inverse_ptr, scale, dim,
+    D: tl.constexpr, WIDE: tl.constexpr, COSINE: tl.constexpr, INTERPRETED: tl.constexpr,
+):  # fmt: skip
+    """Rows `source` of the embeddings, normalised and scaled, at `place` in class order; zeros where masked.
+
+    Dividing by the largest entry first keeps norms from over- or underflowing; a zero row stays zero.
+    """
+    dims = tl.arange(0, WIDE)
+    x = tl.load(
+        x_ptr + source.to(tl.int64)[:, None] * x_stride + dims[None, :],
+        mask=mask[:, None] & (dims < dim)[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    inverse = tl.full([place.shape[0]], 1.0, tl.float32)
+    if COSINE:
+        largest = tl.max(tl.abs(x), axis=1)
+        largest = tl.where(largest > 0, largest, 1.0)
+        x = x / largest[:, None]
+        squared = tl.sum(x * x, axis=1)
+        length = tl.where(squared > 0, tl.rsqrt(tl.where(squared > 0, squared, 1.0)), 0.0)
+        x = x * length[:, None]
+        inverse = length / largest
+    target = rows_ptr + place.to(tl.int64)[:, None] * D + dims[None, :]
+    tl.store(target, in_precision(x * scale, rows_ptr, INTERPRETED), mask=(dims < D)[None, :])
+    tl.store(inverse_ptr + place, inverse)
+
+
+@triton.jit
+def store_places(place_ptr, size, place, source, start, end, takes_part):
+    """One below the other: the caller's row, start and end of its class, its own place."""
+    tl.store(place_ptr + place, source)
+    tl.store(place_ptr + size + place, tl.where(takes_part, start, 0))
+    tl.store(place_ptr + 2 * size + place, tl.where(takes_part, end, 0))
+    tl.store(place_ptr + 3 * size + place, place)
+
+
+@triton.jit
+def place_kernel(
+    x_ptr, x_stride, label_ptr, views, ignore, temperature,
+    rows_ptr, inverse_ptr, place_ptr, size, n, dim,
+    D: tl.constexpr, WIDE: tl.constexpr, BR: tl.constexpr, BK: tl.constexpr,
+    COSINE: tl.constexpr, KEEP_IGNORED: tl.constexpr, LEARNED: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):  # fmt: skip
+    """Class order by counting: a row's place is how many rows have a smaller label, or the same and come before it."""
+    source = tl.program_id(0) * BR + tl.arange(0, BR)
+    mask = source < n
+    key = class_keys(label_ptr, source, views, ignore, mask, KEEP_IGNORED)
+    less, same, before = tl.zeros([BR], tl.int32), tl.zeros([BR], tl.int32), tl.zeros([BR], tl.int32)
+    usable = 0
+    for first in range(0, n, BK):
+        other = first + tl.arange(0, BK)
+        other_key = class_keys(label_ptr, other, views, ignore, other < n, KEEP_IGNORED)
+        equal = (other_key[None, :] == key[:, None]) & (other < n)[None, :]
+        less += tl.sum((other_key[None, :] < key[:, None]).to(tl.int32), axis=1)
+        same += tl.sum(equal.to(tl.int32), axis=1)
+        before += tl.sum((equal & (other[None, :] < source[:, None])).to(tl.int32), axis=1)
+        usable += tl.sum((other_key != LAST).to(tl.int32))
+    place = tl.where(mask, less + before, source)
+    takes_part = mask & (key != LAST)
+    store_places(place_ptr, size, place, tl.where(mask, source, 0), less, less + same, takes_part)
+    if tl.program_id(0) == 0:
+        tl.store(place_ptr + 4 * size, usable)
+    scale = tl.sqrt(1.0 / value_of(temperature, LEARNED) * LOG2E)
+    store_row(x_ptr, x_stride, source, place, mask, rows_ptr, inverse_ptr, scale, dim, D, WIDE, COSINE, INTERPRETED)
+
+
+@triton.jit
+def first_place(key_ptr, key, n, steps, OR_EQUAL: tl.constexpr):
+    """How many of n sorted keys are below `key` (or equal to it), by bisection."""
+    low = tl.zeros(key.shape, tl.int32)
+    high = low + n
+    for _ in range(steps):
+        middle = (low + high) // 2
+        found = tl.load(key_ptr + middle, mask=middle < n, other=LAST)
+        right = found < key
+        if OR_EQUAL:
+            right = found <= key
+        right = right & (low < high)
+        low = tl.where(right, middle + 1, low)
+        high = tl.where(right, high, tl.where(low < high, middle, high))
+    return low
+
+
+@triton.jit
+def sorted_kernel(
+    x_ptr, x_stride, key_ptr, sorted_order_ptr, temperature,
+    rows_ptr, inverse_ptr, place_ptr, size, n, steps, dim,
+    D: tl.constexpr, WIDE: tl.constexpr, BR: tl.constexpr, COSINE: tl.constexpr, LEARNED: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):  # fmt: skip
+    """The same from keys that are sorted already: for batches where counting n² times would cost."""
+    place = tl.program_id(0) * BR + tl.arange(0, BR)
+    mask = place < n
+    source = tl.load(sorted_order_ptr + place, mask=mask, other=0).to(tl.int32)
+    key = tl.load(key_ptr + place, mask=mask, other=LAST)
+    takes_part = mask & (key != LAST)
+    start = first_place(key_ptr, key, n, steps, False)
+    end = first_place(key_ptr, key, n, steps, True)
+    store_places(place_ptr, size, place, source, start, end, takes_part)
+    if tl.program_id(0) == 0:
+        tl.store(place_ptr + 4 * size, tl.max(first_place(key_ptr, tl.full([BR], LAST, tl.int64), n, steps, False)))
+    scale = tl.sqrt(1.0 / value_of(temperature, LEARNED) * LOG2E)
+    store_row(x_ptr, x_stride, source, place, mask, rows_ptr, inverse_ptr, scale, dim, D, WIDE, COSINE, INTERPRETED)
+
+
+@triton.jit
+def log2_sum(a, b):
+    """log₂(2^a + 2^b)."""
+    top = tl.maximum(a, b)
+    safe = tl.where(top == float("-inf"), 0.0, top)
+    return top + tl.log2(tl.where(top == float("-inf"), 1.0, tl.exp2(a - safe) + tl.exp2(b - safe)))
+
+
+@triton.jit
+def finite(lse):
+    """The log-sum-exp, and 0 for an empty sum: nobody uses it then, but no NaN may come of it."""
+    return tl.where(lse == float("-inf"), 0.0, lse)
+
+
+@triton.jit
+def through(lse, lse_all, own, of_all: tl.constexpr, BOUNDED: tl.constexpr):
+    """∂ℓ/∂lse, directly and by way of lse_all; where BOUNDED times 2^−lse."""
+    total = own + tl.zeros_like(lse)
+    if of_all != 0:
+        total += of_all * tl.exp2(tl.minimum(finite(lse) - finite(lse_all), 0.0))
+    if BOUNDED:
+        total *= tl.exp2(-finite(lse))
+    return tl.where(lse == float("-inf"), 0.0, total)
+
+
+@triton.jit
+def anchor_kernel(
+    sum_ptr, stride, place_ptr, label_ptr, weight_ptr, views, ignore, margin, n, value_ptr, table_ptr, partial_ptr,
+    ALL: tl.constexpr, NEG: tl.constexpr, POS: tl.constexpr, MEAN: tl.constexpr, SOFT: tl.constexpr,
+    LOG_COUNT: tl.constexpr, CONSTANT: tl.constexpr, NEEDS_NEGATIVES: tl.constexpr, WEIGHTED: tl.constexpr,
+    COUNT_ALL: tl.constexpr, BOUNDED: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The loss of every anchor, the seven numbers that its gradient needs, and this program's share of the total."""
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = place < n
+    source = tl.load(place_ptr + place, mask=mask, other=0)
+    label = tl.load(label_ptr + source // views, mask=mask, other=0).to(tl.int64)
+    start, end, _ = class_places(place_ptr, stride, place)
+    size = end - start
+    labelled = mask & (label != ignore)
+    positives = tl.where(labelled, size - 1, 0)
+    valid = positives > 0
+    if NEEDS_NEGATIVES:
+        valid = valid & (tl.load(place_ptr + 4 * stride) > size)
+    share = tl.where(valid, 1.0 / tl.maximum(positives, 1).to(tl.float32), 0.0)
+    lse_neg = tl.load(sum_ptr + place, mask=mask, other=0.0)
+    lse_pos, mean_pos = float("-inf"), 0.0
+    if (ALL != 0) | (POS != 0) | (MEAN != 0):
+        lse_pos = tl.load(sum_ptr + stride + place, mask=mask, other=0.0)
+        mean_pos = tl.load(sum_ptr + 2 * stride + place, mask=mask, other=0.0) * LN2 * share
+    lse_all = log2_sum(lse_neg, lse_pos)
+    value = tl.full([BLOCK], CONSTANT, tl.float32) + LOG_COUNT * tl.log2(tl.maximum(positives, 1).to(tl.float32)) * LN2
+    of_neg = tl.full([BLOCK], NEG, tl.float32)
+    if ALL != 0:
+        value += ALL * LN2 * finite(lse_all)
+    if NEG != 0:
+        value += NEG * LN2 * finite(lse_neg)
+    if POS != 0:
+        value += POS * LN2 * finite(lse_pos)
+    if MEAN != 0:
+        value += MEAN * mean_pos
+    if SOFT != 0:
+        value += SOFT * tl.load(sum_ptr + 3 * stride + place, mask=mask, other=0.0) * share
+        of_neg += SOFT * tl.load(sum_ptr + 4 * stride + place, mask=mask, other=0.0) * share
+    value = tl.where(valid, value, 0.0)
+    weight = tl.full([BLOCK], 1.0, tl.float32)
+    if WEIGHTED:
+        weight = tl.load(weight_ptr + source // views, mask=mask, other=0.0).to(tl.float32)
+    counted = valid
+    if COUNT_ALL:
+        counted = labelled
+    tl.store(value_ptr + source, weight * value, mask=mask)
+    tl.store(partial_ptr + tl.program_id(0), tl.sum(weight * value))
+    tl.store(partial_ptr + tl.num_programs(0) + tl.program_id(0), tl.sum(tl.where(counted, weight, 0.0)))
+
+    weight = tl.where(valid, weight * SCALE, 0.0)
+    no_negatives = lse_neg == float("-inf")
+    gap = tl.where(no_negatives, 0.0, lse_neg + margin)
+    if BOUNDED:
+        gap = tl.exp2(-gap)
+    tl.store(table_ptr + place, weight * through(lse_neg, lse_all, of_neg, ALL, BOUNDED))
+    tl.store(table_ptr + stride + place, finite(lse_neg))
+    if (ALL != 0) | (POS != 0) | (MEAN != 0):
+        tl.store(table_ptr + 2 * stride + place, weight * through(lse_pos, lse_all, POS, ALL, BOUNDED))
+        tl.store(table_ptr + 3 * stride + place, finite(lse_pos))
+    tl.store(table_ptr + 4 * stride + place, tl.where(no_negatives, 0.0, weight * SOFT * share))
+    tl.store(table_ptr + 5 * stride + place, gap)
+    tl.store(table_ptr + 6 * stride + place, weight * MEAN * share)
+
+
+@triton.jit
+def total_kernel(partial_ptr, result_ptr, out_ptr, programs, DIVIDE: tl.constexpr, BLOCK: tl.constexpr):
+    """The loss, and the factor that its mean puts on every anchor; one program, so always in the same order."""
+    values, weights = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
+    for first in range(0, programs, BLOCK):
+        at = first + tl.arange(0, BLOCK)
+        values += tl.load(partial_ptr + at, mask=at < programs, other=0.0)
+        weights += tl.load(partial_ptr + programs + at, mask=at < programs, other=0.0)
+    total = tl.sum(values)
+    factor = 1.0
+    if DIVIDE:
+        weight = tl.sum(weights)
+        factor = 1.0 / tl.where(weight > 0, weight, 1.0)
+    tl.store(result_ptr, total * factor)
+    tl.store(out_ptr, total * factor)
+    tl.store(out_ptr + 1, factor)
+
+
+@triton.jit
+def return_kernel(
+    gradient_ptr, x_ptr, x_stride, place_ptr, size, inverse_ptr, factor_ptr, grad_ptr, temperature,
+    result_ptr, radial_ptr, n, dim,
+    D: tl.constexpr, WIDE: tl.constexpr, BR: tl.constexpr, COSINE: tl.constexpr, LEARNED: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):  # fmt: skip
+    """∂L/∂embeddings from ∂L/∂(normalised rows): the part along the row drops out. That part is ∂L/∂τ's share."""
+    place = tl.program_id(0) * BR + tl.arange(0, BR)
+    mask = place < n
+    dims = tl.arange(0, WIDE)
+    source = tl.load(place_ptr + place, mask=mask, other=0).to(tl.int64)
+    inside = mask[:, None] & (dims < dim)[None, :]
+    taking_part = place < tl.load(place_ptr + 4 * size)
+    factor = tl.load(factor_ptr) * tl.load(grad_ptr).to(tl.float32) / SCALE
+    factor = factor * tl.sqrt(1.0 / value_of(temperature, LEARNED) * LN2)
+    g = tl.load(
+        gradient_ptr + place.to(tl.int64)[:, None] * D + dims[None, :], mask=inside & taking_part[:, None], other=0.0
+    )
+    g = g * factor
+    x = tl.load(x_ptr + source[:, None] * x_stride + dims[None, :], mask=inside, other=0.0).to(tl.float32)
+    inverse = tl.load(inverse_ptr + place, mask=mask, other=0.0)
+    z = x * inverse[:, None]
+    radial = tl.sum(g * z, axis=1)
+    if COSINE:
+        g = (g - radial[:, None] * z) * inverse[:, None]
+    tl.store(result_ptr + source[:, None] * dim + dims[None, :], in_precision(g, result_ptr, INTERPRETED), mask=inside)
+    if LEARNED:
+        tl.store(radial_ptr + place, radial, mask=mask)

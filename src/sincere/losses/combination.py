@@ -1,0 +1,58 @@
+"""A loss as a linear combination of row statistics: the form that most of the family has.
+
+    ℓ_t = Σ_k c_k · statistic_k(t) + c_log · log|P| + constant
+
+Stated as data, a loss can be computed from any backend's statistics, or whole by fused kernels.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from sincere.losses.backends import fused
+from sincere.losses.backends.select import kernels_take_whole_loss, row_statistics
+from sincere.losses.options import LossOptions, settings_from
+from sincere.losses.pairs import make_pairs
+from sincere.losses.reduction import reduce_over_anchors
+from sincere.losses.statistics import Combination, RowStatistics
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a caller passed to a loss."""
+
+    embeddings: Tensor
+    labels: Tensor
+    contrast_embeddings: Tensor | None = None
+    contrast_labels: Tensor | None = None
+
+
+def combined_loss(combination: Combination, batch: Batch, options: LossOptions) -> Tensor:
+    """The loss that `combination` states, over the caller's batch."""
+    settings = settings_from(options)
+    alone = batch.contrast_embeddings is None and batch.contrast_labels is None
+    if alone and kernels_take_whole_loss(batch.embeddings, batch.labels, settings):
+        return fused.loss(combination, batch.embeddings, batch.labels, settings)
+    pairs = make_pairs(batch.embeddings, batch.labels, batch.contrast_embeddings, batch.contrast_labels, settings)
+    stats = row_statistics(pairs, *combination.wanted, margin=combination.margin)
+    return reduce_over_anchors(per_anchor(combination, stats), valid_anchors(combination, stats), pairs)
+
+
+def per_anchor(combination: Combination, stats: RowStatistics) -> Tensor:
+    """ℓ of every anchor; meaningless where there is no positive."""
+    terms = [_times(combination.coefficient(name), stats[name]) for name in combination.wanted]
+    if combination.log_positives:
+        terms.append(_times(combination.log_positives, stats.weight_sum.log()))
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total + combination.constant if combination.constant else total
+
+
+def valid_anchors(combination: Combination, stats: RowStatistics) -> Tensor:
+    """Which anchors carry a loss."""
+    return stats.has_positive & (stats.num_neg > 0) if combination.needs_negatives else stats.has_positive
+
+
+def _times(coefficient: float, values: Tensor) -> Tensor:
+    return values if coefficient == 1 else coefficient * values
