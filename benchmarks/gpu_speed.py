@@ -47,19 +47,24 @@ def agreement(n: int = 3000) -> dict[str, float]:
 
 
 def milliseconds(step: Callable[[], object], budget_ms: float = 400.0) -> list[float]:
-    """Times of single steps after warming up, as many as fit the budget, at least five."""
-    for _ in range(3):
-        step()
+    """Sorted times of single steps after warming up, as many as fit the budget, at least five.
+
+    Steps follow one another without waiting, as in training: where the GPU has more to do than the CPU, the time is the
+    GPU's alone, and the other way round.
+    """
+    first = time_of(step, 3)[-1]
+    return sorted(time_of(step, int(min(300, max(5, budget_ms / max(first, 1e-3))))))
+
+
+def time_of(step: Callable[[], object], steps: int) -> list[float]:
+    marks = [torch.cuda.Event(enable_timing=True) for _ in range(steps + 1)]
     torch.cuda.synchronize()
-    times: list[float] = []
-    while len(times) < 5 or (sum(times) < budget_ms and len(times) < 200):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
+    marks[0].record()
+    for mark in marks[1:]:
         step()
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end))
-    return sorted(times)
+        mark.record()
+    torch.cuda.synchronize()
+    return [start.elapsed_time(end) for start, end in zip(marks, marks[1:], strict=False)]
 
 
 def peak_mib(step: Callable[[], object]) -> float:

@@ -99,18 +99,18 @@ class FusedLoss(torch.autograd.Function):
     def forward(
         ctx: Any, rows: Tensor, temperature: Tensor | None, labels: Tensor, weights: Tensor | None, plan: Plan
     ) -> Tensor:
-        ctx.program, results = _engine().forward(rows, temperature, labels, weights, plan)
-        ctx.save_for_backward(rows, temperature, *results[1:])
-        loss: Tensor = results[0]
+        loss: Tensor
+        ctx.program, (loss, workspace) = _engine().forward(rows, temperature, labels, weights, plan)
+        ctx.save_for_backward(rows, temperature, workspace)
         return loss
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        rows, temperature, *saved = ctx.saved_tensors
+        rows, temperature, workspace = ctx.saved_tensors
         if torch.is_grad_enabled():
-            of_rows, of_temperature = FusedGradient.apply(grad, rows, temperature, ctx.program, *saved)  # type: ignore[no-untyped-call]
+            of_rows, of_temperature = FusedGradient.apply(grad, rows, temperature, ctx.program, workspace)  # type: ignore[no-untyped-call]
         else:
-            of_rows, of_temperature = ctx.program.backward(grad, rows, temperature, *saved)
+            of_rows, of_temperature = ctx.program.backward(grad, rows, temperature, workspace)
         return of_rows, of_temperature if ctx.needs_input_grad[1] else None, None, None, None
 
 
@@ -119,9 +119,9 @@ class FusedGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, grad: Tensor, rows: Tensor, temperature: Tensor | None, program: Any, *saved: Tensor
+        ctx: Any, grad: Tensor, rows: Tensor, temperature: Tensor | None, program: Any, workspace: Tensor
     ) -> tuple[Tensor, Tensor]:
-        of_rows, of_temperature = program.backward(grad, rows, temperature, *saved)
+        of_rows, of_temperature = program.backward(grad, rows, temperature, workspace)
         return of_rows, rows.new_zeros(()) if of_temperature is None else of_temperature
 
     @staticmethod
@@ -132,30 +132,31 @@ class FusedGradient(torch.autograd.Function):
 @torch.library.custom_op("sincere::fused_loss", mutates_args=())
 def _forward_operator(
     rows: Tensor, temperature: Tensor | None, labels: Tensor, weights: Tensor | None, plan: str
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    results: tuple[Tensor, Tensor, Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
+    results: tuple[Tensor, Tensor]
     _, results = _engine().forward(rows, temperature, labels, weights, Plan.read(plan))
     return results
 
 
 @torch.library.custom_op("sincere::fused_loss_backward", mutates_args=())
 def _backward_operator(
-    grad: Tensor, rows: Tensor, temperature: Tensor | None, plan: str, saved: list[Tensor]
+    grad: Tensor, rows: Tensor, temperature: Tensor | None, plan: str, workspace: Tensor
 ) -> tuple[Tensor, Tensor]:
     program = _engine().backward_program(rows, temperature, Plan.read(plan))
-    of_rows, of_temperature = program.backward(grad, rows, temperature, *saved)
+    of_rows, of_temperature = program.backward(grad, rows, temperature, workspace)
     return of_rows, rows.new_zeros(()) if of_temperature is None else of_temperature
 
 
 @_forward_operator.register_fake
 def _(
     rows: Tensor, temperature: Tensor | None, labels: Tensor, weights: Tensor | None, plan: str
-) -> tuple[Tensor, ...]:
-    return tuple(_engine().empty_results(Plan.read(plan), *rows.shape, rows.dtype, rows.device))
+) -> tuple[Tensor, Tensor]:
+    results: tuple[Tensor, Tensor] = _engine().empty_results(Plan.read(plan), *rows.shape, rows.dtype, rows.device)
+    return results
 
 
 @_backward_operator.register_fake
-def _(grad: Tensor, rows: Tensor, temperature: Tensor | None, plan: str, saved: list[Tensor]) -> tuple[Tensor, Tensor]:
+def _(grad: Tensor, rows: Tensor, temperature: Tensor | None, plan: str, workspace: Tensor) -> tuple[Tensor, Tensor]:
     return torch.empty_like(rows, memory_format=torch.contiguous_format), rows.new_empty((), dtype=_kept(temperature))
 
 
@@ -165,12 +166,12 @@ def _kept(temperature: Tensor | None) -> torch.dtype | None:
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     rows, temperature, _, _, ctx.plan = inputs
-    ctx.save_for_backward(rows, temperature, *output[1:])
+    ctx.save_for_backward(rows, temperature, output[1])
 
 
 def _differentiate(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-    rows, temperature, *saved = ctx.saved_tensors
-    of_rows, of_temperature = _backward_operator(grad.contiguous(), rows, temperature, ctx.plan, saved)
+    rows, temperature, workspace = ctx.saved_tensors
+    of_rows, of_temperature = _backward_operator(grad.contiguous(), rows, temperature, ctx.plan, workspace)
     return of_rows, None if temperature is None else of_temperature, None, None, None
 
 

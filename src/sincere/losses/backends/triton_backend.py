@@ -55,6 +55,17 @@ class Side:
 
 
 @dataclass(frozen=True)
+class FusedLoss:
+    """What the two kernels need to go from embeddings to a loss and back, beyond statistics and their gradient."""
+
+    coefficients: tuple[float, ...]  # of lse_all, lse_neg, lse_pos, mean_pos, mean_softplus, log|P|, 1; needs negatives
+    reduction: str
+    weighted: bool
+    cosine: bool
+    learned: bool  # is the temperature a tensor
+
+
+@dataclass(frozen=True)
 class Precision:
     """How products are computed."""
 
@@ -192,19 +203,27 @@ def launch_statistics(
     size = rows.rows.shape[0]
     out = torch.empty((5, size), dtype=torch.float32, device=rows.rows.device)
     launch = statistics_launch(size, dim, bounded, wanted, how)
-    launch(rows.rows, columns.rows, rows.places, size, columns.count, out, margin / LN2)
+    unused = rows.places
+    launch(
+        rows.rows, columns.rows, rows.places, columns.count, out, unused, unused, unused,
+        size, 0, margin / LN2, 1, 0, size,
+    )  # fmt: skip
     return out
 
 
-def statistics_launch(size: int, dim: int, bounded: bool, wanted: Collection[Statistic], how: Precision) -> "Launch":
-    """The statistics kernel for so many rows of a padded side."""
+def statistics_launch(
+    size: int, dim: int, bounded: bool, wanted: Collection[Statistic], how: Precision, loss: FusedLoss | None = None
+) -> "Launch":
+    """The statistics kernel for so many rows of a padded side, and the loss right behind it where one is given."""
     width, dk, _ = padded_width(dim, how)
     tile = statistics_tile(dk, how.dtype, size)
     constants = {
         "D": width, "DK": dk, "BM": tile.BM, "BN": tile.BN, "BOUNDED": bounded,
         "POSITIVES": bool({"lse_all", "lse_pos", "mean_pos"} & set(wanted)), "SOFTPLUS": "mean_softplus" in wanted,
-        "PRECISION": how.input_precision, "UPCAST": interpreted(),
+        "PRECISION": how.input_precision, "UPCAST": interpreted(), "LOSS": None, "WEIGHTED": False, "REDUCTION": "none",
     }  # fmt: skip
+    if loss is not None:
+        constants |= {"LOSS": loss.coefficients, "WEIGHTED": loss.weighted, "REDUCTION": loss.reduction}
     return Launch(kernels.statistics_kernel, (size // tile.BM, 1, 1), constants, tile.num_warps, tile.num_stages)
 
 
@@ -283,9 +302,11 @@ def _gradient_of(
     size, row_table, column_table = rows.rows.shape[0], *tables
     out = torch.empty(rows.rows.shape, dtype=torch.float32, device=like.device)
     launch = gradient_launch(size, like.shape[1], bounded, anchors_on, how, pushes, pulls)
+    unused = rows.places
     launch(
-        rows.rows, columns.rows, rows.places, size, columns.count, row_table, column_table, column_table.shape[1], out
-    )
+        rows.rows, columns.rows, rows.places, columns.count, row_table, column_table, out,
+        unused, unused, unused, unused, unused, size, column_table.shape[1], 0, 1.0, 1, size, 1,
+    )  # fmt: skip
     result = torch.zeros_like(like)
     taking_part = torch.arange(rows.size, device=like.device) < rows.count
     gradient = torch.where(taking_part.unsqueeze(1), out[: rows.size, : like.shape[1]], 0)
@@ -294,15 +315,25 @@ def _gradient_of(
 
 
 def gradient_launch(
-    size: int, dim: int, bounded: bool, anchors_on: str, how: Precision, pushes: bool, pulls: bool
+    size: int,
+    dim: int,
+    bounded: bool,
+    anchors_on: str,
+    how: Precision,
+    pushes: bool,
+    pulls: bool,
+    back_to: FusedLoss | None = None,
 ) -> "Launch":
-    """The gradient kernel for so many rows of a padded side."""
+    """The gradient kernel for so many rows of a padded side, back to the caller's rows where a fused loss is given."""
     width, dk, do = padded_width(dim, how)
     tile = gradient_tile(dk, how.dtype, size)
     constants = {
         "D": width, "DK": dk, "DO": do, "BM": tile.BM, "BN": tile.BN, "BOUNDED": bounded, "SIDES": anchors_on,
         "PUSH": pushes, "PULL": pulls, "PRECISION": how.input_precision, "UPCAST": interpreted(),
+        "RETURN": False, "COSINE": False, "LEARNED": False,
     }  # fmt: skip
+    if back_to is not None:
+        constants |= {"RETURN": True, "COSINE": back_to.cosine, "LEARNED": back_to.learned}
     grid = (size // tile.BM, width // do, 1)
     return Launch(kernels.gradient_kernel, grid, constants, tile.num_warps, tile.num_stages)
 

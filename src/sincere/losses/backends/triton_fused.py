@@ -1,7 +1,11 @@
-"""The launches of a fused loss: rows into class order, statistics, loss; gradient, and back to the caller's rows."""
+"""The launches of a fused loss: rows into class order; statistics and loss; gradient, back to the caller's rows.
+
+For embeddings of up to 256 dimensions that is three launches a step, with one array of working memory.
+"""
 
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
+from typing import Any
 
 import torch
 import triton
@@ -10,17 +14,13 @@ from torch import Tensor
 from sincere.losses.backends import triton_backend as backend
 from sincere.losses.backends import triton_rows as kernels
 from sincere.losses.backends.fused import Plan
-from sincere.losses.backends.triton_backend import LN2, Launch, Precision
+from sincere.losses.backends.triton_backend import LN2, FusedLoss, Launch, Precision
 
 # Up to here a row's place is found by counting, n² comparisons in one launch; beyond, by sorting.
 COUNTING = 8192
 LAST = torch.iinfo(torch.int64).max
-ANCHOR_BLOCK = 128  # anchors of one program; divides every padded size
 NAMES = {torch.bfloat16: "bfloat16", torch.float16: "float16", torch.float32: "float32"}
-# Numbers per anchor, one below the other in one array: seven coefficients of the gradient, five sums over pairs, the
-# inverse norm, the anchor's loss, the programs' shares of the total, and the total itself.
-SUMS, INVERSE, VALUES, SHARES, TOTAL, NUMBERS = 7, 12, 13, 14, 15, 16
-Results = tuple[Tensor, Tensor, Tensor, Tensor]
+PLACES, NUMBERS, COEFFICIENTS, FACTOR = 5, 10, 7, 9  # triton_rows.py says what they are
 
 
 class Program:
@@ -28,18 +28,21 @@ class Program:
 
     def __init__(self, plan: Plan, n: int, dim: int, dtype: torch.dtype, learned: bool, weighted: bool) -> None:
         self.plan, self.n, self.dim, self.dtype = plan, n, dim, dtype
-        how = Precision.named(NAMES[dtype], plan.cosine)
+        how = self.how = Precision.named(NAMES[dtype], plan.cosine)
         self.size, self.width = padded_shape(n, dim, how)
-        self.counts = n <= COUNTING
         combination = plan.combination
+        *coefficients, margin, needs_negatives = combination.numbers()
+        self.margin = margin / LN2
+        loss = FusedLoss((*coefficients, bool(needs_negatives)), plan.reduction, weighted, plan.cosine, learned)
+        self.counts = n <= COUNTING
+        self.arrange = self._arrange(learned)
+        self.statistics = backend.statistics_launch(self.size, dim, plan.bounded, combination.wanted, how, loss)
         pulls = bool(combination.mean_softplus)
         pushes = any((combination.lse_all, combination.lse_pos, combination.mean_pos))
-        self.margin = combination.margin / LN2
-        self.arrange = self._arrange(learned)
-        self.statistics = backend.statistics_launch(self.size, dim, plan.bounded, combination.wanted, how)
-        self.anchors = self._anchors(weighted)
-        self.total = Launch(kernels.total_kernel, (1, 1, 1), {"DIVIDE": plan.reduction != "sum", "BLOCK": 512})
-        self.gradient = backend.gradient_launch(self.size, dim, plan.bounded, "both", how, pushes, pulls)
+        # Where a program's gradient holds whole rows, it takes them back to the caller's itself.
+        self.in_one = self.width == backend.padded_width(dim, how)[2]
+        back_to = loss if self.in_one else None
+        self.gradient = backend.gradient_launch(self.size, dim, plan.bounded, "both", how, pushes, pulls, back_to)
         self.give_back = self._give_back(learned)
 
     def _arrange(self, learned: bool) -> Launch:
@@ -53,66 +56,86 @@ class Program:
         kernel = kernels.place_kernel if self.counts else kernels.sorted_kernel
         return Launch(kernel, (self.size // block, 1, 1), constants)
 
-    def _anchors(self, weighted: bool) -> Launch:
-        plan, combination = self.plan, self.plan.combination
-        constants = {
-            "ALL": combination.lse_all, "NEG": combination.lse_neg, "POS": combination.lse_pos,
-            "MEAN": combination.mean_pos, "SOFT": combination.mean_softplus, "LOG_COUNT": combination.log_positives,
-            "CONSTANT": combination.constant, "NEEDS_NEGATIVES": combination.needs_negatives, "WEIGHTED": weighted,
-            "COUNT_ALL": plan.reduction == "mean_all", "BOUNDED": plan.bounded, "BLOCK": ANCHOR_BLOCK,
-        }  # fmt: skip
-        return Launch(kernels.anchor_kernel, (self.size // ANCHOR_BLOCK, 1, 1), constants)
-
     def _give_back(self, learned: bool) -> Launch:
         wide, block = row_block(self.width)
         constants = {"D": self.width, "WIDE": wide, "BR": block, "COSINE": self.plan.cosine, "LEARNED": learned}
         constants |= {"INTERPRETED": backend.interpreted()}
         return Launch(kernels.return_kernel, (self.size // block, 1, 1), constants)
 
-    def forward(self, rows: Tensor, temperature: Tensor | None, labels: Tensor, weights: Tensor | None) -> Results:
+    def pieces(self, workspace: Tensor, launches: Launch) -> tuple[Any, Any, Any]:
+        """Rows in class order, their places, the numbers per anchor: as tensors, or as addresses once that will do."""
+        ends = piece_ends(self.size, self.width, self.how)
+        if launches.compiled is not None:
+            start = workspace.data_ptr()
+            return start, start + ends[0], start + ends[1]
+        return (
+            workspace[: ends[0]].view(self.how.dtype),
+            workspace[ends[0] : ends[1]].view(torch.int32),
+            workspace[ends[1] :].view(torch.float32),
+        )
+
+    def forward(
+        self, rows: Tensor, temperature: Tensor | None, labels: Tensor, weights: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """The loss, or one value per anchor; and what the backward pass needs."""
         plan, n, size = self.plan, self.n, self.size
-        results = result, ordered, places, numbers = empty_results(plan, n, self.dim, self.dtype, rows.device)
+        result, workspace = results = empty_results(plan, n, self.dim, self.dtype, rows.device)
         given = plan.temperature if temperature is None else temperature
+        ordered, places, numbers = self.pieces(workspace, self.statistics)
         if self.counts:
             self.arrange(
                 rows, rows.stride(0), labels, plan.views, plan.ignore_label, given,
-                ordered, numbers[INVERSE], places, size, n, self.dim,
+                ordered, numbers, places, size, n, self.dim,
             )  # fmt: skip
         else:
             keys, order = sorted_keys(labels, plan)
             self.arrange(
                 rows, rows.stride(0), keys, order, given,
-                ordered, numbers[INVERSE], places, size, n, n.bit_length() + 1, self.dim,
+                ordered, numbers, places, size, n, n.bit_length() + 1, self.dim,
             )  # fmt: skip
-        sums, shares = numbers[SUMS], numbers[SHARES]
-        self.statistics(ordered, ordered, places, size, places[4], sums, self.margin)
-        self.anchors(
-            sums, size, places, labels, labels if weights is None else weights, plan.views, plan.ignore_label,
-            self.margin, n, result if plan.reduction == "none" else numbers[VALUES], numbers, shares,
+        self.statistics(
+            ordered, ordered, places, places, numbers, labels, labels if weights is None else weights, result,
+            size, 4 * size, self.margin, plan.views, plan.ignore_label, n,
         )  # fmt: skip
-        if plan.reduction != "none":
-            self.total(shares, result, numbers[TOTAL], size // ANCHOR_BLOCK)
         return results
 
     def backward(
-        self, grad: Tensor, rows: Tensor, temperature: Tensor | None, ordered: Tensor, places: Tensor, numbers: Tensor
+        self, grad: Tensor, rows: Tensor, temperature: Tensor | None, workspace: Tensor
     ) -> tuple[Tensor, Tensor | None]:
+        """∂L/∂embeddings and, where it is a tensor, ∂L/∂temperature."""
         n, size = self.n, self.size
-        table, factor = numbers, numbers[TOTAL, 1:]
+        ordered, places, numbers = self.pieces(workspace, self.gradient)
+        at = piece_ends(size, self.width, self.how)[1]
+        table, factor = numbers, workspace[at + 4 * FACTOR * size :].view(torch.float32)
         if self.plan.reduction == "none":
-            table, factor, grad = with_own_gradients(numbers[:SUMS], places[0, :n], grad.reshape(-1))
-        gradient = torch.empty((size, self.width), dtype=torch.float32, device=rows.device)
-        self.gradient(ordered, ordered, places, size, places[4], table, table, size, gradient)
+            table, factor, grad = self._with_own_gradients(workspace, grad.reshape(-1))
         result = torch.empty((n, self.dim), dtype=rows.dtype, device=rows.device)
-        radial = result if temperature is None else numbers.new_empty(n)
-        self.give_back(
-            gradient, rows, rows.stride(0), places, size, numbers[INVERSE], factor, grad,
-            self.plan.temperature if temperature is None else temperature, result, radial, n, self.dim,
+        radial = result if temperature is None else factor.new_empty(n)
+        given = self.plan.temperature if temperature is None else temperature
+        shape = (size, self.width)
+        out = result if self.in_one else torch.empty(shape, dtype=torch.float32, device=rows.device)
+        self.gradient(
+            ordered, ordered, places, places, table, table, out, rows, factor, grad, radial, numbers,
+            size, size, 4 * size, given, rows.stride(0), n, self.dim,
         )  # fmt: skip
+        if not self.in_one:
+            self.give_back(
+                out, rows, rows.stride(0), places, numbers, factor, grad, given, result, radial, size, n, self.dim
+            )
         if temperature is None:
             return result, None
         # Σ_i z_i·∂L/∂z_i counts every pair from both of its ends, and s = sim/τ.
         return result, (radial.sum() / (-2 * temperature)).to(temperature.dtype)
+
+    def _with_own_gradients(self, workspace: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The coefficients where every anchor has a gradient of its own, relative to the largest; that, and one."""
+        first, second, _ = piece_ends(self.size, self.width, self.how)
+        order = workspace[first:second].view(torch.int32)[: self.n].long()
+        table = workspace[second:].view(torch.float32).view(NUMBERS, self.size)[:COEFFICIENTS].clone()
+        largest = grad.abs().amax().float()
+        largest = torch.where(largest > 0, largest, 1)
+        table[[0, 2, 4, 6], : self.n] *= (grad.float() / largest)[order]
+        return table, largest.reshape(1), torch.ones_like(largest)
 
 
 @lru_cache(maxsize=256)
@@ -125,7 +148,7 @@ def program_for(
 
 def forward(
     rows: Tensor, temperature: Tensor | None, labels: Tensor, weights: Tensor | None, plan: Plan
-) -> tuple[Program, Results]:
+) -> tuple[Program, tuple[Tensor, Tensor]]:
     """The loss (or one value per anchor), and what the backward pass needs."""
     program = program_for(
         plan, rows.shape, rows.dtype, temperature is not None, weights is not None,
@@ -158,15 +181,19 @@ def padded_shape(n: int, dim: int, how: Precision) -> tuple[int, int]:
     return max(1, -(-n // backend.PAD)) * backend.PAD, backend.padded_width(dim, how)[0]
 
 
-def empty_results(plan: Plan, n: int, dim: int, dtype: torch.dtype, device: torch.device) -> Results:
-    """Room for the result, the rows in class order, their places, and the numbers per anchor."""
+def piece_ends(size: int, width: int, how: Precision) -> tuple[int, int, int]:
+    """Where in the workspace, in bytes, the rows end, the places, and the numbers."""
+    rows = size * width * how.dtype.itemsize
+    return rows, rows + PLACES * size * 4, rows + (PLACES + NUMBERS) * size * 4
+
+
+def empty_results(plan: Plan, n: int, dim: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Room for the result, and for what is worked with."""
     how = Precision.named(NAMES[dtype], plan.cosine)
-    size, width = padded_shape(n, dim, how)
+    _, _, bytes_needed = piece_ends(*padded_shape(n, dim, how), how)
     return (
         torch.empty(n if plan.reduction == "none" else (), dtype=torch.float32, device=device),
-        torch.empty((size, width), dtype=how.dtype, device=device),
-        torch.empty((5, size), dtype=torch.int32, device=device),
-        torch.empty((NUMBERS, size), dtype=torch.float32, device=device),
+        torch.empty(bytes_needed, dtype=torch.uint8, device=device),
     )
 
 
@@ -184,12 +211,3 @@ def row_block(width: int) -> tuple[int, int]:
     """A power of two that holds a row, and how many rows a program takes: some thousand numbers."""
     wide = triton.next_power_of_2(width)
     return wide, max(1, min(16, 2048 // wide))
-
-
-def with_own_gradients(table: Tensor, order: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The coefficients where every anchor has a gradient of its own, relative to the largest; that, and one."""
-    largest = grad.abs().amax().float()
-    largest = torch.where(largest > 0, largest, 1)
-    table = table.clone()
-    table[[0, 2, 4, 6], : order.shape[0]] *= (grad.float() / largest)[order.long()]
-    return table, largest.reshape(1), torch.ones_like(largest)

@@ -8,6 +8,7 @@ a tile needs its product, one exp2 and a sum; only inside the range are places c
 import triton
 import triton.language as tl
 
+from sincere.losses.backends.triton_rows import finish_anchors, finish_rows
 from sincere.losses.backends.triton_tiles import (
     add_exponentials,
     class_places,
@@ -26,17 +27,27 @@ from sincere.losses.backends.triton_tiles import (
 
 
 @triton.jit
+def store_sums(out_ptr, stride, rows, lse_neg, lse_pos, sum_pos, softplus, sigma):
+    tl.store(out_ptr + rows, lse_neg)
+    tl.store(out_ptr + stride + rows, lse_pos)
+    tl.store(out_ptr + 2 * stride + rows, sum_pos)
+    tl.store(out_ptr + 3 * stride + rows, softplus)
+    tl.store(out_ptr + 4 * stride + rows, sigma)
+
+
+@triton.jit
 def statistics_kernel(
-    a_ptr, c_ptr, place_ptr, stride, count_ptr, out_ptr, margin,
+    a_ptr, c_ptr, place_ptr, count_ptr, out_ptr, label_ptr, weight_ptr, result_ptr,
+    stride, count_at, margin, views, ignore, n,
     D: tl.constexpr, DK: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     BOUNDED: tl.constexpr, POSITIVES: tl.constexpr, SOFTPLUS: tl.constexpr,
-    PRECISION: tl.constexpr, UPCAST: tl.constexpr,
+    PRECISION: tl.constexpr, UPCAST: tl.constexpr, LOSS: tl.constexpr, WEIGHTED: tl.constexpr, REDUCTION: tl.constexpr,
 ):  # fmt: skip
     """For BM rows, one below the other in `out`: lse_neg, lse_pos and Σ_P t in base 2, and Σ_P softplus and Σ_P σ of
-    lse_neg + margin − s."""
+    lse_neg + margin − s. Or, where LOSS gives the coefficients of a loss, that loss at once (`finish_anchors`)."""
     first_row = tl.program_id(0) * BM
     rows = first_row + tl.arange(0, BM)
-    count = tl.load(count_ptr)
+    count = tl.load(count_ptr + count_at)
     start, end, own = class_places(place_ptr, stride, rows)
     low, high = class_range(start, end, count, BN)
     pure_low, pure_high = one_class_range(start, end, low, high, BN)
@@ -68,12 +79,10 @@ def statistics_kernel(
             sum_pos += tl.sum(tl.where(positive, t, 0.0), axis=1)
 
     lse_neg = log2_total(neg, top_neg, BOUNDED)
-    tl.store(out_ptr + rows, lse_neg)
-    tl.store(out_ptr + stride + rows, log2_total(pos, top_pos, BOUNDED))
-    tl.store(out_ptr + 2 * stride + rows, sum_pos)
+    lse_pos = log2_total(pos, top_pos, BOUNDED)
+    total_softplus, total_sigma = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
     if SOFTPLUS:
         gap = lse_neg + margin
-        total_softplus, total_sigma = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
         own_low, own_high = own_range(own, pure_low, pure_high, BN)
         for step in range((pure_high - pure_low - (own_high - own_low)) // BN):
             j = jump(pure_low + step * BN, own_low, own_high)
@@ -89,8 +98,15 @@ def statistics_kernel(
             softplus, sigma = softplus_and_sigmoid_sums(x, BM, BN)
             total_softplus += softplus
             total_sigma += sigma
-        tl.store(out_ptr + 3 * stride + rows, total_softplus)
-        tl.store(out_ptr + 4 * stride + rows, total_sigma)
+    if LOSS is None:
+        store_sums(out_ptr, stride, rows, lse_neg, lse_pos, sum_pos, total_softplus, total_sigma)
+    else:
+        finish_anchors(
+            rows, lse_neg, lse_pos, sum_pos, total_softplus, total_sigma,
+            place_ptr, label_ptr, weight_ptr, out_ptr, result_ptr, stride, views, ignore, margin, n,
+            LOSS[0], LOSS[1], LOSS[2], LOSS[3], LOSS[4], LOSS[5], LOSS[6], LOSS[7],
+            WEIGHTED, REDUCTION, BOUNDED, BM,
+        )  # fmt: skip
 
 
 @triton.jit
@@ -194,12 +210,15 @@ def logits_and_columns(
 
 @triton.jit
 def gradient_kernel(
-    a_ptr, c_ptr, place_ptr, row_stride, count_ptr, row_ptr, column_ptr, column_stride, out_ptr,
+    a_ptr, c_ptr, place_ptr, count_ptr, row_ptr, column_ptr, out_ptr,
+    x_ptr, factor_ptr, grad_ptr, radial_ptr, number_ptr, row_stride, column_stride, count_at,
+    temperature, x_stride, n, dim,
     D: tl.constexpr, DK: tl.constexpr, DO: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     BOUNDED: tl.constexpr, SIDES: tl.constexpr, PUSH: tl.constexpr, PULL: tl.constexpr,
     PRECISION: tl.constexpr, UPCAST: tl.constexpr,
+    RETURN: tl.constexpr, COSINE: tl.constexpr, LEARNED: tl.constexpr,
 ):  # fmt: skip
-    """Σ_j ∂L/∂s_ij · column_j for BM rows and DO of their dimensions.
+    """Σ_j ∂L/∂s_ij · column_j for BM rows and DO of their dimensions; RETURN: as ∂L/∂embeddings, by `finish_rows`.
 
     `row_ptr` and `column_ptr` hold seven numbers per anchor, one below the other (`coefficients` in triton_backend.py);
     SIDES says which of the two are anchors. Each program owns its rows of the result, so nothing is added by two
@@ -208,7 +227,7 @@ def gradient_kernel(
     first_row = tl.program_id(0) * BM
     rows = first_row + tl.arange(0, BM)
     dims = tl.program_id(1) * DO + tl.arange(0, DO)
-    count = tl.load(count_ptr)
+    count = tl.load(count_ptr + count_at)
     start, end, own = class_places(place_ptr, row_stride, rows)
     low, high = class_range(start, end, count, BN)
     whole = count // BN * BN
@@ -250,8 +269,14 @@ def gradient_kernel(
         column_neg, column_lse = column_coefficients(column_ptr, column_stride, columns, BOUNDED)
         column = anchor_numbers(column_ptr, column_stride, columns, PUSH, PULL)
         e = exponential(t, BOUNDED)
-        n = negative_gradient(t, e, row_neg, row_lse, column_neg, column_lse, BOUNDED, SIDES)
-        p = positive_gradient(t, e, row, column, BOUNDED, SIDES, PUSH, PULL)
-        g = tl.where(positive, p, tl.where(negative, n, 0.0))
+        pushed = negative_gradient(t, e, row_neg, row_lse, column_neg, column_lse, BOUNDED, SIDES)
+        pulled = positive_gradient(t, e, row, column, BOUNDED, SIDES, PUSH, PULL)
+        g = tl.where(positive, pulled, tl.where(negative, pushed, 0.0))
         out = tl.dot(g.to(c.dtype), c, out, input_precision=PRECISION)
-    tl.store(out_ptr + rows.to(tl.int64)[:, None] * D + dims[None, :], out)
+    if RETURN:
+        finish_rows(
+            out, rows, x_ptr, x_stride, place_ptr, number_ptr, factor_ptr, grad_ptr, temperature, out_ptr, radial_ptr,
+            row_stride, n, dim, COSINE, LEARNED, UPCAST,
+        )  # fmt: skip
+    else:
+        tl.store(out_ptr + rows.to(tl.int64)[:, None] * D + dims[None, :], out)

@@ -1,7 +1,9 @@
 """The kernels around the two that look at every pair: they look at every row once.
 
-`place_kernel` or `sorted_kernel` puts normalised rows into class order, `anchor_kernel` and `total_kernel` make a loss
-of the statistics, `return_kernel` takes gradients back through normalising to the caller's rows.
+`place_kernel` or `sorted_kernel` puts normalised rows into class order, `finish_anchors` makes a loss of statistics,
+`finish_rows` takes gradients back through normalising to the caller's rows. `place_ptr` holds five rows of integers:
+the caller's row, start and end of its class, its own place; then how many take part and how many programs are done.
+`number_ptr` holds ten of floats: an anchor's seven coefficients, inverse norms, programs' shares, the mean's factor.
 """
 
 import triton
@@ -81,7 +83,7 @@ def store_places(place_ptr, size, place, source, start, end, takes_part):
 @triton.jit
 def place_kernel(
     x_ptr, x_stride, label_ptr, views, ignore, temperature,
-    rows_ptr, inverse_ptr, place_ptr, size, n, dim,
+    rows_ptr, number_ptr, place_ptr, size, n, dim,
     D: tl.constexpr, WIDE: tl.constexpr, BR: tl.constexpr, BK: tl.constexpr,
     COSINE: tl.constexpr, KEEP_IGNORED: tl.constexpr, LEARNED: tl.constexpr,
     INTERPRETED: tl.constexpr,
@@ -105,8 +107,11 @@ def place_kernel(
     store_places(place_ptr, size, place, tl.where(mask, source, 0), less, less + same, takes_part)
     if tl.program_id(0) == 0:
         tl.store(place_ptr + 4 * size, usable)
+        tl.store(place_ptr + 4 * size + 1, 0)
     scale = tl.sqrt(1.0 / value_of(temperature, LEARNED) * LOG2E)
-    store_row(x_ptr, x_stride, source, place, mask, rows_ptr, inverse_ptr, scale, dim, D, WIDE, COSINE, INTERPRETED)
+    store_row(
+        x_ptr, x_stride, source, place, mask, rows_ptr, number_ptr + 7 * size, scale, dim, D, WIDE, COSINE, INTERPRETED
+    )
 
 
 @triton.jit
@@ -129,7 +134,7 @@ def first_place(key_ptr, key, n, steps, OR_EQUAL: tl.constexpr):
 @triton.jit
 def sorted_kernel(
     x_ptr, x_stride, key_ptr, sorted_order_ptr, temperature,
-    rows_ptr, inverse_ptr, place_ptr, size, n, steps, dim,
+    rows_ptr, number_ptr, place_ptr, size, n, steps, dim,
     D: tl.constexpr, WIDE: tl.constexpr, BR: tl.constexpr, COSINE: tl.constexpr, LEARNED: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):  # fmt: skip
@@ -144,8 +149,11 @@ def sorted_kernel(
     store_places(place_ptr, size, place, source, start, end, takes_part)
     if tl.program_id(0) == 0:
         tl.store(place_ptr + 4 * size, tl.max(first_place(key_ptr, tl.full([BR], LAST, tl.int64), n, steps, False)))
+        tl.store(place_ptr + 4 * size + 1, 0)
     scale = tl.sqrt(1.0 / value_of(temperature, LEARNED) * LOG2E)
-    store_row(x_ptr, x_stride, source, place, mask, rows_ptr, inverse_ptr, scale, dim, D, WIDE, COSINE, INTERPRETED)
+    store_row(
+        x_ptr, x_stride, source, place, mask, rows_ptr, number_ptr + 7 * size, scale, dim, D, WIDE, COSINE, INTERPRETED
+    )
 
 
 @triton.jit
@@ -174,110 +182,104 @@ def through(lse, lse_all, own, of_all: tl.constexpr, BOUNDED: tl.constexpr):
 
 
 @triton.jit
-def anchor_kernel(
-    sum_ptr, stride, place_ptr, label_ptr, weight_ptr, views, ignore, margin, n, value_ptr, table_ptr, partial_ptr,
+def finish_anchors(
+    place, lse_neg, lse_pos, sum_pos, softplus, sigma,
+    place_ptr, label_ptr, weight_ptr, number_ptr, result_ptr, stride, views, ignore, margin, n,
     ALL: tl.constexpr, NEG: tl.constexpr, POS: tl.constexpr, MEAN: tl.constexpr, SOFT: tl.constexpr,
     LOG_COUNT: tl.constexpr, CONSTANT: tl.constexpr, NEEDS_NEGATIVES: tl.constexpr, WEIGHTED: tl.constexpr,
-    COUNT_ALL: tl.constexpr, BOUNDED: tl.constexpr, BLOCK: tl.constexpr,
+    REDUCTION: tl.constexpr, BOUNDED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The loss of every anchor, the seven numbers that its gradient needs, and this program's share of the total."""
-    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = place < n
-    source = tl.load(place_ptr + place, mask=mask, other=0)
+    source = tl.load(place_ptr + place)
     label = tl.load(label_ptr + source // views, mask=mask, other=0).to(tl.int64)
     start, end, _ = class_places(place_ptr, stride, place)
-    size = end - start
     labelled = mask & (label != ignore)
-    positives = tl.where(labelled, size - 1, 0)
+    positives = tl.where(labelled, end - start - 1, 0)
     valid = positives > 0
     if NEEDS_NEGATIVES:
-        valid = valid & (tl.load(place_ptr + 4 * stride) > size)
+        valid = valid & (tl.load(place_ptr + 4 * stride) > end - start)
     share = tl.where(valid, 1.0 / tl.maximum(positives, 1).to(tl.float32), 0.0)
-    lse_neg = tl.load(sum_ptr + place, mask=mask, other=0.0)
-    lse_pos, mean_pos = float("-inf"), 0.0
-    if (ALL != 0) | (POS != 0) | (MEAN != 0):
-        lse_pos = tl.load(sum_ptr + stride + place, mask=mask, other=0.0)
-        mean_pos = tl.load(sum_ptr + 2 * stride + place, mask=mask, other=0.0) * LN2 * share
     lse_all = log2_sum(lse_neg, lse_pos)
     value = tl.full([BLOCK], CONSTANT, tl.float32) + LOG_COUNT * tl.log2(tl.maximum(positives, 1).to(tl.float32)) * LN2
-    of_neg = tl.full([BLOCK], NEG, tl.float32)
+    of_neg = tl.full([BLOCK], NEG, tl.float32) + SOFT * sigma * share
     if ALL != 0:
         value += ALL * LN2 * finite(lse_all)
     if NEG != 0:
         value += NEG * LN2 * finite(lse_neg)
     if POS != 0:
         value += POS * LN2 * finite(lse_pos)
-    if MEAN != 0:
-        value += MEAN * mean_pos
-    if SOFT != 0:
-        value += SOFT * tl.load(sum_ptr + 3 * stride + place, mask=mask, other=0.0) * share
-        of_neg += SOFT * tl.load(sum_ptr + 4 * stride + place, mask=mask, other=0.0) * share
-    value = tl.where(valid, value, 0.0)
+    value += MEAN * sum_pos * LN2 * share + SOFT * softplus * share
     weight = tl.full([BLOCK], 1.0, tl.float32)
     if WEIGHTED:
         weight = tl.load(weight_ptr + source // views, mask=mask, other=0.0).to(tl.float32)
-    counted = valid
-    if COUNT_ALL:
-        counted = labelled
-    tl.store(value_ptr + source, weight * value, mask=mask)
-    tl.store(partial_ptr + tl.program_id(0), tl.sum(weight * value))
-    tl.store(partial_ptr + tl.num_programs(0) + tl.program_id(0), tl.sum(tl.where(counted, weight, 0.0)))
+    value = tl.where(valid, weight * value, 0.0)
+    if REDUCTION == "none":
+        tl.store(result_ptr + source, value, mask=mask)
+    else:
+        counted = valid
+        if REDUCTION == "mean_all":
+            counted = labelled
+        add_to_total(
+            tl.sum(value), tl.sum(tl.where(counted, weight, 0.0)), place_ptr, number_ptr, result_ptr, stride, REDUCTION
+        )
 
     weight = tl.where(valid, weight * SCALE, 0.0)
-    no_negatives = lse_neg == float("-inf")
-    gap = tl.where(no_negatives, 0.0, lse_neg + margin)
+    gap = finite(lse_neg + margin)
     if BOUNDED:
         gap = tl.exp2(-gap)
-    tl.store(table_ptr + place, weight * through(lse_neg, lse_all, of_neg, ALL, BOUNDED))
-    tl.store(table_ptr + stride + place, finite(lse_neg))
-    if (ALL != 0) | (POS != 0) | (MEAN != 0):
-        tl.store(table_ptr + 2 * stride + place, weight * through(lse_pos, lse_all, POS, ALL, BOUNDED))
-        tl.store(table_ptr + 3 * stride + place, finite(lse_pos))
-    tl.store(table_ptr + 4 * stride + place, tl.where(no_negatives, 0.0, weight * SOFT * share))
-    tl.store(table_ptr + 5 * stride + place, gap)
-    tl.store(table_ptr + 6 * stride + place, weight * MEAN * share)
+    pull = tl.where(lse_neg == float("-inf"), 0.0, weight * SOFT * share)
+    tl.store(number_ptr + place, weight * through(lse_neg, lse_all, of_neg, ALL, BOUNDED))
+    tl.store(number_ptr + stride + place, finite(lse_neg))
+    tl.store(number_ptr + 2 * stride + place, weight * through(lse_pos, lse_all, POS, ALL, BOUNDED))
+    tl.store(number_ptr + 3 * stride + place, finite(lse_pos))
+    tl.store(number_ptr + 4 * stride + place, pull)
+    tl.store(number_ptr + 5 * stride + place, gap)
+    tl.store(number_ptr + 6 * stride + place, weight * MEAN * share)
 
 
 @triton.jit
-def total_kernel(partial_ptr, result_ptr, out_ptr, programs, DIVIDE: tl.constexpr, BLOCK: tl.constexpr):
-    """The loss, and the factor that its mean puts on every anchor; one program, so always in the same order."""
-    values, weights = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
-    for first in range(0, programs, BLOCK):
-        at = first + tl.arange(0, BLOCK)
-        values += tl.load(partial_ptr + at, mask=at < programs, other=0.0)
-        weights += tl.load(partial_ptr + programs + at, mask=at < programs, other=0.0)
-    total = tl.sum(values)
-    factor = 1.0
-    if DIVIDE:
-        weight = tl.sum(weights)
-        factor = 1.0 / tl.where(weight > 0, weight, 1.0)
-    tl.store(result_ptr, total * factor)
-    tl.store(out_ptr, total * factor)
-    tl.store(out_ptr + 1, factor)
+def add_to_total(value, weight, place_ptr, number_ptr, result_ptr, stride, REDUCTION: tl.constexpr):
+    """The loss, and the factor that its mean puts on every anchor, by whichever program comes last.
+
+    It adds the programs' shares in their order, so the result does not depend on who that is.
+    """
+    programs = tl.num_programs(0)
+    shares = number_ptr + 8 * stride
+    tl.store(shares + 2 * tl.program_id(0), value)
+    tl.store(shares + 2 * tl.program_id(0) + 1, weight)
+    tl.debug_barrier()
+    finished = tl.atomic_add(place_ptr + 4 * stride + 1, 1, sem="acq_rel")
+    if finished == programs - 1:
+        values, weights = tl.zeros([128], tl.float32), tl.zeros([128], tl.float32)
+        for first in range(0, programs, 128):
+            at = first + tl.arange(0, 128)
+            values += tl.load(shares + 2 * at, mask=at < programs, other=0.0, volatile=True)
+            weights += tl.load(shares + 2 * at + 1, mask=at < programs, other=0.0, volatile=True)
+        factor = 1.0
+        if REDUCTION != "sum":
+            total = tl.sum(weights)
+            factor = 1.0 / tl.where(total > 0, total, 1.0)
+        tl.store(result_ptr, tl.sum(values) * factor)
+        tl.store(number_ptr + 9 * stride, factor)
 
 
 @triton.jit
-def return_kernel(
-    gradient_ptr, x_ptr, x_stride, place_ptr, size, inverse_ptr, factor_ptr, grad_ptr, temperature,
-    result_ptr, radial_ptr, n, dim,
-    D: tl.constexpr, WIDE: tl.constexpr, BR: tl.constexpr, COSINE: tl.constexpr, LEARNED: tl.constexpr,
-    INTERPRETED: tl.constexpr,
+def finish_rows(
+    g, place, x_ptr, x_stride, place_ptr, number_ptr, factor_ptr, grad_ptr, temperature, result_ptr, radial_ptr,
+    stride, n, dim,
+    COSINE: tl.constexpr, LEARNED: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """∂L/∂embeddings from ∂L/∂(normalised rows): the part along the row drops out. That part is ∂L/∂τ's share."""
-    place = tl.program_id(0) * BR + tl.arange(0, BR)
+    dims = tl.arange(0, g.shape[1])
     mask = place < n
-    dims = tl.arange(0, WIDE)
     source = tl.load(place_ptr + place, mask=mask, other=0).to(tl.int64)
     inside = mask[:, None] & (dims < dim)[None, :]
-    taking_part = place < tl.load(place_ptr + 4 * size)
+    taking_part = place < tl.load(place_ptr + 4 * stride)
     factor = tl.load(factor_ptr) * tl.load(grad_ptr).to(tl.float32) / SCALE
-    factor = factor * tl.sqrt(1.0 / value_of(temperature, LEARNED) * LN2)
-    g = tl.load(
-        gradient_ptr + place.to(tl.int64)[:, None] * D + dims[None, :], mask=inside & taking_part[:, None], other=0.0
-    )
-    g = g * factor
+    g = tl.where(taking_part[:, None], g, 0.0) * (factor * tl.sqrt(1.0 / value_of(temperature, LEARNED) * LN2))
     x = tl.load(x_ptr + source[:, None] * x_stride + dims[None, :], mask=inside, other=0.0).to(tl.float32)
-    inverse = tl.load(inverse_ptr + place, mask=mask, other=0.0)
+    inverse = tl.load(number_ptr + 7 * stride + place)
     z = x * inverse[:, None]
     radial = tl.sum(g * z, axis=1)
     if COSINE:
@@ -285,3 +287,21 @@ def return_kernel(
     tl.store(result_ptr + source[:, None] * dim + dims[None, :], in_precision(g, result_ptr, INTERPRETED), mask=inside)
     if LEARNED:
         tl.store(radial_ptr + place, radial, mask=mask)
+
+
+@triton.jit
+def return_kernel(
+    gradient_ptr, x_ptr, x_stride, place_ptr, number_ptr, factor_ptr, grad_ptr, temperature, result_ptr, radial_ptr,
+    stride, n, dim,
+    D: tl.constexpr, WIDE: tl.constexpr, BR: tl.constexpr,
+    COSINE: tl.constexpr, LEARNED: tl.constexpr, INTERPRETED: tl.constexpr,
+):  # fmt: skip
+    """`finish_rows` for embeddings whose gradient several programs have written, part by part."""
+    place = tl.program_id(0) * BR + tl.arange(0, BR)
+    dims = tl.arange(0, WIDE)
+    at = gradient_ptr + place.to(tl.int64)[:, None] * D + dims[None, :]
+    g = tl.load(at, mask=(place < n)[:, None] & (dims < dim)[None, :], other=0.0)
+    finish_rows(
+        g, place, x_ptr, x_stride, place_ptr, number_ptr, factor_ptr, grad_ptr, temperature, result_ptr, radial_ptr,
+        stride, n, dim, COSINE, LEARNED, INTERPRETED,
+    )  # fmt: skip
