@@ -37,6 +37,7 @@ OPTIONAL = {
     "train": {"safetensors", "rich", "tensorboard"},
     "evaluate": {"sklearn", "matplotlib"},
 }
+KERNEL_FILES = {"triton_kernels.py", "triton_order.py", "triton_rows.py", "triton_tiles.py"}
 FILES = sorted(ROOT.rglob("*.py"))
 
 
@@ -82,7 +83,7 @@ def test_files_stay_readable(path):
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
             docstring = len((ast.get_docstring(node, clean=False) or "").splitlines())
-            longest = 80 if path.name == "triton_kernels.py" else 60  # a kernel cannot hand its registers around
+            longest = 80 if path.name in KERNEL_FILES else 60  # a kernel cannot hand its registers around
             assert node.end_lineno - node.lineno + 1 - docstring <= longest, f"{node.name} does more than one thing"
 
 

@@ -8,6 +8,8 @@ from sincere.losses.combination import Batch, combined_loss
 from sincere.losses.options import LossOptions, loss_function
 from sincere.losses.statistics import Combination
 
+COMBINATION = Combination(lse_neg=1, mean_pos=-1, needs_negatives=True)
+
 
 @loss_function
 def decoupled(
@@ -26,4 +28,4 @@ def decoupled(
     it carries no loss either: a batch of one class gives 0.
     """
     batch = Batch(embeddings, labels, contrast_embeddings, contrast_labels)
-    return combined_loss(Combination(lse_neg=1, mean_pos=-1, needs_negatives=True), batch, options)
+    return combined_loss(COMBINATION, batch, options)

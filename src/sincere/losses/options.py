@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from difflib import get_close_matches
-from typing import ParamSpec, TypedDict, get_args
+from typing import ParamSpec, TypedDict, cast, get_args
 
 import torch
 from torch import Tensor
@@ -76,7 +76,21 @@ DEFAULTS = {field.name: field.default for field in fields(Settings) if field.def
 
 
 def settings_from(options: LossOptions) -> Settings:
-    """Check the options' names and values, and fill in the defaults."""
+    """Check the options' names and values, and fill in the defaults; options without tensors are checked once."""
+    if torch.compiler.is_compiling() or any(isinstance(value, Tensor) or callable(value) for value in options.values()):
+        return _checked(options)
+    try:
+        return _checked_once(tuple(options.items()))
+    except TypeError:  # a value that cannot be a key is no valid option either, and the checks have the words for it
+        return _checked(options)
+
+
+@functools.lru_cache(maxsize=256)
+def _checked_once(items: tuple[tuple[str, object], ...]) -> Settings:
+    return _checked(cast(LossOptions, dict(items)))
+
+
+def _checked(options: LossOptions) -> Settings:
     for name in options:
         if name not in DEFAULTS:
             close = get_close_matches(name, DEFAULTS, n=1)

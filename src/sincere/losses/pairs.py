@@ -35,8 +35,9 @@ class Pairs:
     counts: list[int]  # anchors of each process
     input_dtype: torch.dtype  # of the embeddings as they came; rows are float32 at least
 
-    def logits(self, rows: slice = slice(None)) -> Tensor:
-        """s_ta for the anchors in `rows` and all contrasts."""
+    def logits(self, rows: slice | None = None) -> Tensor:
+        """s_ta for the anchors in `rows`, or for all, and all contrasts."""
+        rows = slice(None) if rows is None else rows
         if self.matrix is not None:
             return self.matrix()[rows]
         return self.anchors[rows] @ (self.anchors if self.contrasts is None else self.contrasts).T

@@ -51,14 +51,16 @@ class Relation:
     def contrasts(self) -> int:
         return self.usable.shape[-1]
 
-    def weights(self, rows: slice = slice(None)) -> Tensor:
-        """w for the anchors in `rows`: (r, m), boolean where every positive weighs alike."""
+    def weights(self, rows: slice | None = None) -> Tensor:
+        """w for the anchors in `rows`, or for all: (r, m), boolean where every positive weighs alike."""
+        rows = slice(None) if rows is None else rows  # no slice as a default: torch 2.11's compiler cannot trace one
         weights = _WEIGHTS[self.kind](self.anchor[rows], self.contrast)
         usable = self.others(rows) & self.labelled[rows].unsqueeze(1)
         return weights & usable if weights.dtype == torch.bool else torch.where(usable, weights, 0)
 
-    def others(self, rows: slice = slice(None)) -> Tensor:
-        """A(t) for the anchors in `rows`, as a boolean mask (r, m)."""
+    def others(self, rows: slice | None = None) -> Tensor:
+        """A(t) for the anchors in `rows`, or for all, as a boolean mask (r, m)."""
+        rows = slice(None) if rows is None else rows
         start, stop, _ = rows.indices(self.anchors)
         usable = self.usable[rows] if self.usable.ndim == 2 else self.usable.expand(stop - start, -1)
         if self.self_offset is None:

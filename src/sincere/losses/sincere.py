@@ -8,6 +8,8 @@ from sincere.losses.combination import Batch, combined_loss
 from sincere.losses.options import LossOptions, loss_function
 from sincere.losses.statistics import Combination
 
+COMBINATION = Combination(mean_softplus=1)
+
 
 @loss_function
 def sincere(
@@ -40,4 +42,4 @@ def sincere(
     0.0369
     """
     batch = Batch(embeddings, labels, contrast_embeddings, contrast_labels)
-    return combined_loss(Combination(mean_softplus=1), batch, options)
+    return combined_loss(COMBINATION, batch, options)

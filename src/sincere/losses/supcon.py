@@ -9,6 +9,9 @@ from sincere.losses.combination import Batch, combined_loss
 from sincere.losses.options import LossOptions, loss_function
 from sincere.losses.statistics import Combination
 
+OUT = Combination(lse_all=1, mean_pos=-1)
+IN = Combination(lse_all=1, lse_pos=-1, log_positives=1)
+
 
 @loss_function
 def supcon(
@@ -34,8 +37,4 @@ def supcon(
     """
     check_choice("form", form, ("out", "in"))
     batch = Batch(embeddings, labels, contrast_embeddings, contrast_labels)
-    if form == "out":
-        combination = Combination(lse_all=1, mean_pos=-1)
-    else:
-        combination = Combination(lse_all=1, lse_pos=-1, log_positives=1)
-    return combined_loss(combination, batch, options)
+    return combined_loss(OUT if form == "out" else IN, batch, options)

@@ -5,8 +5,8 @@ thousand these, not the pairs, are what a step costs. Here sorting, normalising,
 are kernels too (triton_fused.py launches them).
 """
 
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -25,58 +25,65 @@ class Plan:
     combination: Combination
     reduction: str
     cosine: bool
-    temperature: float | None  # None: it came as a tensor
+    bounded: bool  # is |s| ≤ 40 known without looking at the rows? Then e^s cannot overflow
     views: int
     ignore_label: int
     keep_ignored: bool
-
-    @property
-    def bounded(self) -> bool:
-        """Is |s| ≤ 40 known without looking at the rows? Then e^s cannot overflow."""
-        return self.cosine and self.temperature is not None and self.temperature >= 1 / 40
+    # Filled by the engine: what it has prepared for this plan, by shapes and types.
+    programs: dict[tuple[object, ...], Any] = field(default_factory=dict, compare=False, repr=False)
 
     def written(self) -> str:
         """One line, because operators of torch.library take strings and not records."""
-        temperature = 0.0 if self.temperature is None else self.temperature
-        own = f"{self.reduction} {int(self.cosine)} {temperature!r} {self.views} {self.ignore_label}"
+        own = f"{self.reduction} {int(self.cosine)} {int(self.bounded)} {self.views} {self.ignore_label}"
         return " ".join([own, str(int(self.keep_ignored)), *[repr(number) for number in self.combination.numbers()]])
 
     @staticmethod
-    @cache
     def read(line: str) -> "Plan":
         """What `written` wrote."""
-        reduction, cosine, temperature, views, ignore_label, keep_ignored, *numbers = line.split()
-        return Plan(
-            combination=Combination.of_numbers([float(number) for number in numbers]),
-            reduction=reduction,
-            cosine=cosine == "1",
-            temperature=float(temperature) or None,
-            views=int(views),
-            ignore_label=int(ignore_label),
-            keep_ignored=keep_ignored == "1",
+        reduction, cosine, bounded, views, ignore_label, keep_ignored, *numbers = line.split()
+        return plan_of(
+            Combination.of_numbers([float(number) for number in numbers]),
+            reduction,
+            cosine == "1",
+            bounded == "1",
+            int(views),
+            int(ignore_label),
+            keep_ignored == "1",
         )
+
+
+def plan_of(*fields: Any) -> Plan:
+    """One plan for one choice of options, so that what is prepared for it is found again."""
+    return Plan(*fields) if torch.compiler.is_compiling() else _kept_plan(*fields)
+
+
+@lru_cache(maxsize=64)
+def _kept_plan(*fields: Any) -> Plan:
+    return Plan(*fields)
 
 
 def loss(combination: Combination, embeddings: Tensor, labels: Tensor, settings: Settings) -> Tensor:
     """The reduced loss; `kernels_take_whole_loss` has looked at the input."""
     if settings.check_finite:
         check_finite("embeddings", embeddings)
-    temperature = settings.temperature
-    learned = isinstance(temperature, Tensor)
-    plan = Plan(
-        combination=combination,
-        reduction=settings.reduction,
-        cosine=settings.similarity == "cosine",
-        temperature=None if isinstance(temperature, Tensor) else float(temperature),
-        views=embeddings.shape[1] if embeddings.ndim == 3 else 1,
-        ignore_label=settings.ignore_label,
-        keep_ignored=settings.ignored_as_negatives,
+    temperature, cosine = settings.temperature, settings.similarity == "cosine"
+    if isinstance(temperature, Tensor):
+        on_device, number = temperature.reshape(()).to(embeddings.device), 0.0
+    else:
+        on_device, number = None, float(temperature)
+    plan = plan_of(
+        combination,
+        settings.reduction,
+        cosine,
+        cosine and number >= 1 / 40,
+        embeddings.shape[1] if embeddings.ndim == 3 else 1,
+        settings.ignore_label,
+        settings.ignored_as_negatives,
     )
-    of_device = temperature.reshape(()).to(embeddings.device) if isinstance(temperature, Tensor) else None
     rows = embeddings.reshape(-1, embeddings.shape[-1]) if embeddings.ndim == 3 else embeddings
     if rows.stride(1) != 1:
         rows = rows.contiguous()
-    inputs = (rows, of_device if learned else None, labels.contiguous(), settings.weights)
+    inputs = (rows, on_device, number, labels.contiguous(), settings.weights)
     if torch.compiler.is_compiling():
         result = _forward_operator(*inputs, plan.written())[0]
     else:
@@ -97,21 +104,31 @@ class FusedLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, rows: Tensor, temperature: Tensor | None, labels: Tensor, weights: Tensor | None, plan: Plan
+        ctx: Any,
+        rows: Tensor,
+        temperature: Tensor | None,
+        number: float,
+        labels: Tensor,
+        weights: Tensor | None,
+        plan: Plan,
     ) -> Tensor:
         loss: Tensor
-        ctx.program, (loss, workspace) = _engine().forward(rows, temperature, labels, weights, plan)
+        ctx.program, (loss, workspace) = _engine().forward(
+            rows, number if temperature is None else temperature, labels, weights, plan
+        )
         ctx.save_for_backward(rows, temperature, workspace)
+        ctx.number = number
         return loss
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         rows, temperature, workspace = ctx.saved_tensors
+        temperature = ctx.number if temperature is None else temperature
         if torch.is_grad_enabled():
             of_rows, of_temperature = FusedGradient.apply(grad, rows, temperature, ctx.program, workspace)  # type: ignore[no-untyped-call]
         else:
             of_rows, of_temperature = ctx.program.backward(grad, rows, temperature, workspace)
-        return of_rows, of_temperature if ctx.needs_input_grad[1] else None, None, None, None
+        return of_rows, of_temperature if ctx.needs_input_grad[1] else None, None, None, None, None
 
 
 class FusedGradient(torch.autograd.Function):
@@ -119,7 +136,7 @@ class FusedGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, grad: Tensor, rows: Tensor, temperature: Tensor | None, program: Any, workspace: Tensor
+        ctx: Any, grad: Tensor, rows: Tensor, temperature: Tensor | float, program: Any, workspace: Tensor
     ) -> tuple[Tensor, Tensor]:
         of_rows, of_temperature = program.backward(grad, rows, temperature, workspace)
         return of_rows, rows.new_zeros(()) if of_temperature is None else of_temperature
@@ -131,32 +148,37 @@ class FusedGradient(torch.autograd.Function):
 
 @torch.library.custom_op("sincere::fused_loss", mutates_args=())
 def _forward_operator(
-    rows: Tensor, temperature: Tensor | None, labels: Tensor, weights: Tensor | None, plan: str
+    rows: Tensor, temperature: Tensor | None, number: float, labels: Tensor, weights: Tensor | None, plan: str
 ) -> tuple[Tensor, Tensor]:
     results: tuple[Tensor, Tensor]
-    _, results = _engine().forward(rows, temperature, labels, weights, Plan.read(plan))
+    _, results = _engine().forward(
+        rows, number if temperature is None else temperature, labels, weights, Plan.read(plan)
+    )
     return results
 
 
 @torch.library.custom_op("sincere::fused_loss_backward", mutates_args=())
 def _backward_operator(
-    grad: Tensor, rows: Tensor, temperature: Tensor | None, plan: str, workspace: Tensor
+    grad: Tensor, rows: Tensor, temperature: Tensor | None, number: float, plan: str, workspace: Tensor
 ) -> tuple[Tensor, Tensor]:
-    program = _engine().backward_program(rows, temperature, Plan.read(plan))
-    of_rows, of_temperature = program.backward(grad, rows, temperature, workspace)
+    given = number if temperature is None else temperature
+    program = _engine().backward_program(rows, given, Plan.read(plan))
+    of_rows, of_temperature = program.backward(grad, rows, given, workspace)
     return of_rows, rows.new_zeros(()) if of_temperature is None else of_temperature
 
 
 @_forward_operator.register_fake
 def _(
-    rows: Tensor, temperature: Tensor | None, labels: Tensor, weights: Tensor | None, plan: str
+    rows: Tensor, temperature: Tensor | None, number: float, labels: Tensor, weights: Tensor | None, plan: str
 ) -> tuple[Tensor, Tensor]:
     results: tuple[Tensor, Tensor] = _engine().empty_results(Plan.read(plan), *rows.shape, rows.dtype, rows.device)
     return results
 
 
 @_backward_operator.register_fake
-def _(grad: Tensor, rows: Tensor, temperature: Tensor | None, plan: str, workspace: Tensor) -> tuple[Tensor, Tensor]:
+def _(
+    grad: Tensor, rows: Tensor, temperature: Tensor | None, number: float, plan: str, workspace: Tensor
+) -> tuple[Tensor, Tensor]:
     return torch.empty_like(rows, memory_format=torch.contiguous_format), rows.new_empty((), dtype=_kept(temperature))
 
 
@@ -165,14 +187,14 @@ def _kept(temperature: Tensor | None) -> torch.dtype | None:
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    rows, temperature, _, _, ctx.plan = inputs
+    rows, temperature, ctx.number, _, _, ctx.plan = inputs
     ctx.save_for_backward(rows, temperature, output[1])
 
 
 def _differentiate(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
     rows, temperature, workspace = ctx.saved_tensors
-    of_rows, of_temperature = _backward_operator(grad.contiguous(), rows, temperature, ctx.plan, workspace)
-    return of_rows, None if temperature is None else of_temperature, None, None, None
+    of_rows, of_temperature = _backward_operator(grad.contiguous(), rows, temperature, ctx.number, ctx.plan, workspace)
+    return of_rows, None if temperature is None else of_temperature, None, None, None, None
 
 
 _forward_operator.register_autograd(_differentiate, setup_context=_setup_context)

@@ -1,6 +1,5 @@
 """Which backend computes a batch: decided here alone, with a reason."""
 
-import functools
 import importlib.util
 import os
 
@@ -23,6 +22,7 @@ KERNEL_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 INTEGER_LABELS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 # Looked up once: a graph that torch.compile traces may not ask.
 HAS_TRITON = importlib.util.find_spec("triton") is not None
+CAPABILITIES: dict[int | None, tuple[int, int]] = {}
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -69,10 +69,13 @@ def runs_kernels(device: torch.device, asked_for: bool) -> bool:
     return device.type == "cuda" and capability(device.index) >= (8, 0)
 
 
-@functools.cache
 def capability(index: int | None) -> tuple[int, int]:
-    """Of the GPU with this number."""
-    return torch.cuda.get_device_capability(index)
+    """Of the GPU with this number; asked once, but where torch.compile looks on."""
+    if torch.compiler.is_compiling():
+        return torch.cuda.get_device_capability(index)
+    if index not in CAPABILITIES:
+        CAPABILITIES[index] = torch.cuda.get_device_capability(index)
+    return CAPABILITIES[index]
 
 
 def select_backend(pairs: Pairs) -> tuple[str, str]:

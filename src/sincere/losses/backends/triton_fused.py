@@ -11,15 +11,17 @@ import torch
 import triton
 from torch import Tensor
 
-from sincere.losses.backends import triton_backend as backend
-from sincere.losses.backends import triton_rows as kernels
+from sincere.losses.backends import triton_launch as launch
+from sincere.losses.backends import triton_order, triton_rows
 from sincere.losses.backends.fused import Plan
-from sincere.losses.backends.triton_backend import LN2, FusedLoss, Launch, Precision
+from sincere.losses.backends.triton_launch import LN2, FusedLoss, Launch, Precision
 
-# Up to here a row's place is found by counting, n² comparisons in one launch; beyond, by sorting.
-COUNTING = 8192
+# A row's place in class order: up to here by counting, n² comparisons in one launch; up to there by sorting chunks and
+# searching in every chunk, two launches; beyond by torch.sort, whose dozen launches no longer matter.
+COUNTING, CHUNKS = 2048, 32768
 LAST = torch.iinfo(torch.int64).max
 NAMES = {torch.bfloat16: "bfloat16", torch.float16: "float16", torch.float32: "float32"}
+MOST_PROGRAMS = 256
 PLACES, NUMBERS, COEFFICIENTS, FACTOR = 5, 10, 7, 9  # triton_rows.py says what they are
 
 
@@ -34,63 +36,75 @@ class Program:
         *coefficients, margin, needs_negatives = combination.numbers()
         self.margin = margin / LN2
         loss = FusedLoss((*coefficients, bool(needs_negatives)), plan.reduction, weighted, plan.cosine, learned)
-        self.counts = n <= COUNTING
+        self.ends = piece_ends(self.size, self.width, how)
         self.arrange = self._arrange(learned)
-        self.statistics = backend.statistics_launch(self.size, dim, plan.bounded, combination.wanted, how, loss)
+        self.sort_chunks = self._sort_chunks()
+        self.statistics = launch.statistics_launch(self.size, dim, plan.bounded, combination.wanted, how, loss)
         pulls = bool(combination.mean_softplus)
         pushes = any((combination.lse_all, combination.lse_pos, combination.mean_pos))
         # Where a program's gradient holds whole rows, it takes them back to the caller's itself.
-        self.in_one = self.width == backend.padded_width(dim, how)[2]
+        self.in_one = self.width == launch.padded_width(dim, how)[2]
         back_to = loss if self.in_one else None
-        self.gradient = backend.gradient_launch(self.size, dim, plan.bounded, "both", how, pushes, pulls, back_to)
+        self.gradient = launch.gradient_launch(self.size, dim, plan.bounded, "both", how, pushes, pulls, back_to)
         self.give_back = self._give_back(learned)
 
     def _arrange(self, learned: bool) -> Launch:
         plan, (wide, block) = self.plan, row_block(self.width)
         constants = {"D": self.width, "WIDE": wide, "BR": block}
-        if self.counts:
-            constants |= {"BK": 256, "COSINE": plan.cosine, "KEEP_IGNORED": plan.keep_ignored}
-        else:
-            constants |= {"COSINE": plan.cosine}
-        constants |= {"LEARNED": learned, "INTERPRETED": backend.interpreted()}
-        kernel = kernels.place_kernel if self.counts else kernels.sorted_kernel
+        kernel = triton_order.sorted_kernel
+        if self.n <= COUNTING:
+            constants |= {"BK": 256, "KEEP_IGNORED": plan.keep_ignored}
+            kernel = triton_order.place_kernel
+        elif self.n <= CHUNKS:
+            constants |= {"CHUNK": launch.PAD, "BC": 64}
+            kernel = triton_order.merge_kernel
+        constants |= {"COSINE": plan.cosine, "LEARNED": learned, "INTERPRETED": launch.interpreted()}
         return Launch(kernel, (self.size // block, 1, 1), constants)
+
+    def _sort_chunks(self) -> Launch:
+        constants = {"CHUNK": launch.PAD, "KEEP_IGNORED": self.plan.keep_ignored}
+        return Launch(triton_order.chunk_kernel, (self.size // launch.PAD, 1, 1), constants)
 
     def _give_back(self, learned: bool) -> Launch:
         wide, block = row_block(self.width)
         constants = {"D": self.width, "WIDE": wide, "BR": block, "COSINE": self.plan.cosine, "LEARNED": learned}
-        constants |= {"INTERPRETED": backend.interpreted()}
-        return Launch(kernels.return_kernel, (self.size // block, 1, 1), constants)
+        constants |= {"INTERPRETED": launch.interpreted()}
+        return Launch(triton_rows.return_kernel, (self.size // block, 1, 1), constants)
 
-    def pieces(self, workspace: Tensor, launches: Launch) -> tuple[Any, Any, Any]:
+    def pieces(self, workspace: Tensor, as_addresses: bool) -> tuple[Any, Any, Any]:
         """Rows in class order, their places, the numbers per anchor: as tensors, or as addresses once that will do."""
-        ends = piece_ends(self.size, self.width, self.how)
-        if launches.compiled is not None:
+        first, second, _ = self.ends
+        if as_addresses:
             start = workspace.data_ptr()
-            return start, start + ends[0], start + ends[1]
+            return start, start + first, start + second
         return (
-            workspace[: ends[0]].view(self.how.dtype),
-            workspace[ends[0] : ends[1]].view(torch.int32),
-            workspace[ends[1] :].view(torch.float32),
+            workspace[:first].view(self.how.dtype),
+            workspace[first:second].view(torch.int32),
+            workspace[second:].view(torch.float32),
         )
 
     def forward(
-        self, rows: Tensor, temperature: Tensor | None, labels: Tensor, weights: Tensor | None
+        self, rows: Tensor, temperature: Tensor | float, labels: Tensor, weights: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """The loss, or one value per anchor; and what the backward pass needs."""
         plan, n, size = self.plan, self.n, self.size
         result, workspace = results = empty_results(plan, n, self.dim, self.dtype, rows.device)
-        given = plan.temperature if temperature is None else temperature
-        ordered, places, numbers = self.pieces(workspace, self.statistics)
-        if self.counts:
+        ordered, places, numbers = self.pieces(workspace, self.statistics.compiled is not None)
+        if n <= COUNTING:
             self.arrange(
-                rows, rows.stride(0), labels, plan.views, plan.ignore_label, given,
+                rows, rows.stride(0), labels, plan.views, plan.ignore_label, temperature,
                 ordered, numbers, places, size, n, self.dim,
+            )  # fmt: skip
+        elif n <= CHUNKS:
+            keys, order = self._sorted_chunks(labels, workspace)
+            self.arrange(
+                rows, rows.stride(0), keys, order, temperature,
+                ordered, numbers, places, size, n, size // launch.PAD, self.dim,
             )  # fmt: skip
         else:
             keys, order = sorted_keys(labels, plan)
             self.arrange(
-                rows, rows.stride(0), keys, order, given,
+                rows, rows.stride(0), keys, order, temperature,
                 ordered, numbers, places, size, n, n.bit_length() + 1, self.dim,
             )  # fmt: skip
         self.statistics(
@@ -99,37 +113,50 @@ class Program:
         )  # fmt: skip
         return results
 
+    def _sorted_chunks(self, labels: Tensor, workspace: Tensor) -> tuple[Any, Any]:
+        """Labels and rows, every chunk in order; they lie where the statistics will put their numbers later."""
+        first = self.ends[1]
+        second = first + 8 * self.size
+        keys: Any
+        order: Any
+        if self.sort_chunks.compiled is not None:
+            keys, order = workspace.data_ptr() + first, workspace.data_ptr() + second
+        else:
+            keys = workspace[first:second].view(torch.int64)
+            order = workspace[second : second + 4 * self.size].view(torch.int32)
+        self.sort_chunks(labels, keys, order, self.plan.views, self.plan.ignore_label, self.n)
+        return keys, order
+
     def backward(
-        self, grad: Tensor, rows: Tensor, temperature: Tensor | None, workspace: Tensor
+        self, grad: Tensor, rows: Tensor, temperature: Tensor | float, workspace: Tensor
     ) -> tuple[Tensor, Tensor | None]:
         """∂L/∂embeddings and, where it is a tensor, ∂L/∂temperature."""
         n, size = self.n, self.size
-        ordered, places, numbers = self.pieces(workspace, self.gradient)
-        at = piece_ends(size, self.width, self.how)[1]
-        table, factor = numbers, workspace[at + 4 * FACTOR * size :].view(torch.float32)
+        as_addresses = self.gradient.compiled is not None and (self.in_one or self.give_back.compiled is not None)
+        ordered, places, numbers = self.pieces(workspace, as_addresses)
+        table, factor = numbers, numbers + 4 * FACTOR * size if as_addresses else numbers[FACTOR * size :]
         if self.plan.reduction == "none":
             table, factor, grad = self._with_own_gradients(workspace, grad.reshape(-1))
         result = torch.empty((n, self.dim), dtype=rows.dtype, device=rows.device)
-        radial = result if temperature is None else factor.new_empty(n)
-        given = self.plan.temperature if temperature is None else temperature
+        radial = result if isinstance(temperature, float) else torch.empty(n, dtype=torch.float32, device=rows.device)
         shape = (size, self.width)
         out = result if self.in_one else torch.empty(shape, dtype=torch.float32, device=rows.device)
         self.gradient(
             ordered, ordered, places, places, table, table, out, rows, factor, grad, radial, numbers,
-            size, size, 4 * size, given, rows.stride(0), n, self.dim,
+            size, size, 4 * size, temperature, rows.stride(0), n, self.dim,
         )  # fmt: skip
         if not self.in_one:
             self.give_back(
-                out, rows, rows.stride(0), places, numbers, factor, grad, given, result, radial, size, n, self.dim
+                out, rows, rows.stride(0), places, numbers, factor, grad, temperature, result, radial, size, n, self.dim
             )
-        if temperature is None:
+        if isinstance(temperature, float):
             return result, None
         # Σ_i z_i·∂L/∂z_i counts every pair from both of its ends, and s = sim/τ.
         return result, (radial.sum() / (-2 * temperature)).to(temperature.dtype)
 
     def _with_own_gradients(self, workspace: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The coefficients where every anchor has a gradient of its own, relative to the largest; that, and one."""
-        first, second, _ = piece_ends(self.size, self.width, self.how)
+        first, second, _ = self.ends
         order = workspace[first:second].view(torch.int32)[: self.n].long()
         table = workspace[second:].view(torch.float32).view(NUMBERS, self.size)[:COEFFICIENTS].clone()
         largest = grad.abs().amax().float()
@@ -138,27 +165,33 @@ class Program:
         return table, largest.reshape(1), torch.ones_like(largest)
 
 
-@lru_cache(maxsize=256)
-def program_for(
-    plan: Plan, shape: tuple[int, int], dtype: torch.dtype, learned: bool, weighted: bool, *_: object
-) -> Program:
-    """The program; what follows `weighted` only tells apart calls for which Triton compiles different code."""
-    return Program(plan, *shape, dtype, learned=learned, weighted=weighted)
-
-
 def forward(
-    rows: Tensor, temperature: Tensor | None, labels: Tensor, weights: Tensor | None, plan: Plan
+    rows: Tensor, temperature: Tensor | float, labels: Tensor, weights: Tensor | None, plan: Plan
 ) -> tuple[Program, tuple[Tensor, Tensor]]:
     """The loss (or one value per anchor), and what the backward pass needs."""
-    program = program_for(
-        plan, rows.shape, rows.dtype, temperature is not None, weights is not None,
-        rows.device, rows.stride(0), rows.data_ptr() % 16, labels.dtype, labels.data_ptr() % 16,
+    # Everything for which Triton compiles different code.
+    key = (
+        rows.shape, rows.dtype, rows.device, rows.stride(0), rows.data_ptr() % 16, labels.dtype, labels.data_ptr() % 16,
         torch.get_float32_matmul_precision(),
-        None if temperature is None else temperature.dtype,
+        None if isinstance(temperature, float) else temperature.dtype,
         None if weights is None else (weights.dtype, weights.data_ptr() % 16),
     )  # fmt: skip
+    program = plan.programs.get(key)
+    if program is None:
+        n, dim = rows.shape
+        program = Program(
+            plan, n, dim, rows.dtype, learned=isinstance(temperature, Tensor), weighted=weights is not None
+        )
+        remember(plan, key, program)
     with on_device_of(rows):
         return program, program.forward(rows, temperature, labels, weights)
+
+
+def remember(plan: Plan, key: tuple[object, ...], program: Program) -> None:
+    """Batches that are never alike must not fill the memory."""
+    if len(plan.programs) >= MOST_PROGRAMS:
+        plan.programs.clear()
+    plan.programs[key] = program
 
 
 def on_device_of(rows: Tensor) -> AbstractContextManager[None]:
@@ -168,17 +201,23 @@ def on_device_of(rows: Tensor) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def backward_program(rows: Tensor, temperature: Tensor | None, plan: Plan) -> Program:
+def backward_program(rows: Tensor, temperature: Tensor | float, plan: Plan) -> Program:
     """A program for the backward pass alone, where the one of the forward pass is not at hand."""
-    return program_for(
-        plan, rows.shape, rows.dtype, temperature is not None, False, rows.device, rows.stride(0),
-        rows.data_ptr() % 16, torch.get_float32_matmul_precision(), None if temperature is None else temperature.dtype,
+    key = (
+        "backward", rows.shape, rows.dtype, rows.device, rows.stride(0), rows.data_ptr() % 16,
+        torch.get_float32_matmul_precision(), None if isinstance(temperature, float) else temperature.dtype,
     )  # fmt: skip
+    if key not in plan.programs:
+        n, dim = rows.shape
+        learned = isinstance(temperature, Tensor)
+        remember(plan, key, Program(plan, n, dim, rows.dtype, learned=learned, weighted=False))
+    program: Program = plan.programs[key]
+    return program
 
 
 def padded_shape(n: int, dim: int, how: Precision) -> tuple[int, int]:
     """Rows and columns of the matrix that holds n rows in class order."""
-    return max(1, -(-n // backend.PAD)) * backend.PAD, backend.padded_width(dim, how)[0]
+    return max(1, -(-n // launch.PAD)) * launch.PAD, launch.padded_width(dim, how)[0]
 
 
 def piece_ends(size: int, width: int, how: Precision) -> tuple[int, int, int]:

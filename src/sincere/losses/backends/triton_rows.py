@@ -1,159 +1,16 @@
-"""The kernels around the two that look at every pair: they look at every row once.
+"""What follows inside the two kernels that look at every pair: a loss of statistics, embeddings' gradients of rows'.
 
-`place_kernel` or `sorted_kernel` puts normalised rows into class order, `finish_anchors` makes a loss of statistics,
-`finish_rows` takes gradients back through normalising to the caller's rows. `place_ptr` holds five rows of integers:
-the caller's row, start and end of its class, its own place; then how many take part and how many programs are done.
-`number_ptr` holds ten of floats: an anchor's seven coefficients, inverse norms, programs' shares, the mean's factor.
+`number_ptr` holds ten rows of floats: an anchor's seven coefficients, inverse norms, programs' shares of the loss, the
+factor of its mean. `place_ptr` is explained in triton_order.py.
 """
 
 import triton
 import triton.language as tl
 
-from sincere.losses.backends.triton_tiles import LN2, LOG2E, class_places
+from sincere.losses.backends.triton_tiles import LN2, class_places, in_precision, value_of
 
-LAST = tl.constexpr(9223372036854775807)  # the key of rows that take no part: behind all others
 # Coefficients travel times this, because float16 would lose numbers of size 1/n; a power of two costs no digit.
 SCALE = tl.constexpr(4096.0)
-
-
-@triton.jit
-def value_of(number, IS_TENSOR: tl.constexpr):
-    """A number, whether it came as such or in a tensor."""
-    if IS_TENSOR:
-        return tl.load(number).to(tl.float32)
-    return number
-
-
-@triton.jit
-def in_precision(x, ptr, INTERPRETED: tl.constexpr):
-    """x in the precision of what `ptr` points at, to nearest; the interpreter would cut bfloat16 off, so by bits."""
-    if INTERPRETED and ptr.dtype.element_ty == tl.bfloat16:
-        bits = x.to(tl.int32, bitcast=True)
-        x = (bits + 0x7FFF + ((bits >> 16) & 1)).to(tl.float32, bitcast=True)
-    return x.to(ptr.dtype.element_ty)
-
-
-@triton.jit
-def class_keys(label_ptr, samples, views, ignore, mask, KEEP_IGNORED: tl.constexpr):
-    """The labels by which rows are sorted; unlabelled ones come last unless they serve as negatives."""
-    label = tl.load(label_ptr + samples // views, mask=mask, other=0).to(tl.int64)
-    if not KEEP_IGNORED:
-        label = tl.where(label == ignore, LAST, label)
-    return tl.where(mask, label, LAST)
-
-
-@triton.jit
-def store_row(
-    x_ptr, x_stride, source, place, mask, rows_ptr, inverse_ptr, scale, dim,
-    D: tl.constexpr, WIDE: tl.constexpr, COSINE: tl.constexpr, INTERPRETED: tl.constexpr,
-):  # fmt: skip
-    """Rows `source` of the embeddings, normalised and scaled, at `place` in class order; zeros where masked.
-
-    Dividing by the largest entry first keeps norms from over- or underflowing; a zero row stays zero.
-    """
-    dims = tl.arange(0, WIDE)
-    x = tl.load(
-        x_ptr + source.to(tl.int64)[:, None] * x_stride + dims[None, :],
-        mask=mask[:, None] & (dims < dim)[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    inverse = tl.full([place.shape[0]], 1.0, tl.float32)
-    if COSINE:
-        largest = tl.max(tl.abs(x), axis=1)
-        largest = tl.where(largest > 0, largest, 1.0)
-        x = x / largest[:, None]
-        squared = tl.sum(x * x, axis=1)
-        length = tl.where(squared > 0, tl.rsqrt(tl.where(squared > 0, squared, 1.0)), 0.0)
-        x = x * length[:, None]
-        inverse = length / largest
-    target = rows_ptr + place.to(tl.int64)[:, None] * D + dims[None, :]
-    tl.store(target, in_precision(x * scale, rows_ptr, INTERPRETED), mask=(dims < D)[None, :])
-    tl.store(inverse_ptr + place, inverse)
-
-
-@triton.jit
-def store_places(place_ptr, size, place, source, start, end, takes_part):
-    """One below the other: the caller's row, start and end of its class, its own place."""
-    tl.store(place_ptr + place, source)
-    tl.store(place_ptr + size + place, tl.where(takes_part, start, 0))
-    tl.store(place_ptr + 2 * size + place, tl.where(takes_part, end, 0))
-    tl.store(place_ptr + 3 * size + place, place)
-
-
-@triton.jit
-def place_kernel(
-    x_ptr, x_stride, label_ptr, views, ignore, temperature,
-    rows_ptr, number_ptr, place_ptr, size, n, dim,
-    D: tl.constexpr, WIDE: tl.constexpr, BR: tl.constexpr, BK: tl.constexpr,
-    COSINE: tl.constexpr, KEEP_IGNORED: tl.constexpr, LEARNED: tl.constexpr,
-    INTERPRETED: tl.constexpr,
-):  # fmt: skip
-    """Class order by counting: a row's place is how many rows have a smaller label, or the same and come before it."""
-    source = tl.program_id(0) * BR + tl.arange(0, BR)
-    mask = source < n
-    key = class_keys(label_ptr, source, views, ignore, mask, KEEP_IGNORED)
-    less, same, before = tl.zeros([BR], tl.int32), tl.zeros([BR], tl.int32), tl.zeros([BR], tl.int32)
-    usable = 0
-    for first in range(0, n, BK):
-        other = first + tl.arange(0, BK)
-        other_key = class_keys(label_ptr, other, views, ignore, other < n, KEEP_IGNORED)
-        equal = (other_key[None, :] == key[:, None]) & (other < n)[None, :]
-        less += tl.sum((other_key[None, :] < key[:, None]).to(tl.int32), axis=1)
-        same += tl.sum(equal.to(tl.int32), axis=1)
-        before += tl.sum((equal & (other[None, :] < source[:, None])).to(tl.int32), axis=1)
-        usable += tl.sum((other_key != LAST).to(tl.int32))
-    place = tl.where(mask, less + before, source)
-    takes_part = mask & (key != LAST)
-    store_places(place_ptr, size, place, tl.where(mask, source, 0), less, less + same, takes_part)
-    if tl.program_id(0) == 0:
-        tl.store(place_ptr + 4 * size, usable)
-        tl.store(place_ptr + 4 * size + 1, 0)
-    scale = tl.sqrt(1.0 / value_of(temperature, LEARNED) * LOG2E)
-    store_row(
-        x_ptr, x_stride, source, place, mask, rows_ptr, number_ptr + 7 * size, scale, dim, D, WIDE, COSINE, INTERPRETED
-    )
-
-
-@triton.jit
-def first_place(key_ptr, key, n, steps, OR_EQUAL: tl.constexpr):
-    """How many of n sorted keys are below `key` (or equal to it), by bisection."""
-    low = tl.zeros(key.shape, tl.int32)
-    high = low + n
-    for _ in range(steps):
-        middle = (low + high) // 2
-        found = tl.load(key_ptr + middle, mask=middle < n, other=LAST)
-        right = found < key
-        if OR_EQUAL:
-            right = found <= key
-        right = right & (low < high)
-        low = tl.where(right, middle + 1, low)
-        high = tl.where(right, high, tl.where(low < high, middle, high))
-    return low
-
-
-@triton.jit
-def sorted_kernel(
-    x_ptr, x_stride, key_ptr, sorted_order_ptr, temperature,
-    rows_ptr, number_ptr, place_ptr, size, n, steps, dim,
-    D: tl.constexpr, WIDE: tl.constexpr, BR: tl.constexpr, COSINE: tl.constexpr, LEARNED: tl.constexpr,
-    INTERPRETED: tl.constexpr,
-):  # fmt: skip
-    """The same from keys that are sorted already: for batches where counting n² times would cost."""
-    place = tl.program_id(0) * BR + tl.arange(0, BR)
-    mask = place < n
-    source = tl.load(sorted_order_ptr + place, mask=mask, other=0).to(tl.int32)
-    key = tl.load(key_ptr + place, mask=mask, other=LAST)
-    takes_part = mask & (key != LAST)
-    start = first_place(key_ptr, key, n, steps, False)
-    end = first_place(key_ptr, key, n, steps, True)
-    store_places(place_ptr, size, place, source, start, end, takes_part)
-    if tl.program_id(0) == 0:
-        tl.store(place_ptr + 4 * size, tl.max(first_place(key_ptr, tl.full([BR], LAST, tl.int64), n, steps, False)))
-        tl.store(place_ptr + 4 * size + 1, 0)
-    scale = tl.sqrt(1.0 / value_of(temperature, LEARNED) * LOG2E)
-    store_row(
-        x_ptr, x_stride, source, place, mask, rows_ptr, number_ptr + 7 * size, scale, dim, D, WIDE, COSINE, INTERPRETED
-    )
 
 
 @triton.jit

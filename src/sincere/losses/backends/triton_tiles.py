@@ -156,3 +156,21 @@ def sigmoid(x):
     """1/(1 + 2^−x), without overflow."""
     y = tl.exp2(-tl.abs(x))
     return tl.where(x >= 0, 1.0, y) / (1 + y)
+
+
+@triton.jit
+def value_of(number, IS_TENSOR: tl.constexpr):
+    """A number, whether it came as such or in a tensor."""
+    value = number
+    if IS_TENSOR:
+        value = tl.load(number).to(tl.float32)
+    return value
+
+
+@triton.jit
+def in_precision(x, ptr, INTERPRETED: tl.constexpr):
+    """x in the precision of what `ptr` points at, to nearest; the interpreter would cut bfloat16 off, so by bits."""
+    if INTERPRETED and ptr.dtype.element_ty == tl.bfloat16:
+        bits = x.to(tl.int32, bitcast=True)
+        x = (bits + 0x7FFF + ((bits >> 16) & 1)).to(tl.float32, bitcast=True)
+    return x.to(ptr.dtype.element_ty)
