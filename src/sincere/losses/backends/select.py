@@ -50,14 +50,18 @@ def kernels_take_whole_loss(embeddings: Tensor, labels: Tensor, settings: Settin
         return False
     if embeddings.dtype not in KERNEL_DTYPES or embeddings.numel() == 0 or embeddings.shape[-1] > WIDEST_FOR_KERNELS:
         return False
-    weights = settings.weights
-    if weights is not None and (weights.requires_grad or weights.shape != labels.shape or weights.is_complex()):
-        return False
-    if weights is not None and (embeddings.dtype == torch.float16 or weights.device != embeddings.device):
+    if settings.weights is not None and not _plain_weights(settings.weights, embeddings, labels):
         return False
     if labels.device != embeddings.device:
         return False
     return runs_kernels(embeddings.device, settings.backend == "triton")
+
+
+def _plain_weights(weights: object, embeddings: Tensor, labels: Tensor) -> bool:
+    """One constant per sample. In float16 they could leave its range, so those take the general way."""
+    if not isinstance(weights, Tensor) or weights.shape != labels.shape or weights.device != embeddings.device:
+        return False
+    return weights.is_floating_point() and not weights.requires_grad and embeddings.dtype != torch.float16
 
 
 def runs_kernels(device: torch.device, asked_for: bool) -> bool:
