@@ -1,99 +1,96 @@
-"""Which tiles are fastest: a sweep over shapes, warps and stages of the two kernels, on a GPU.
+"""Which tiles are fastest: a sweep over shapes, warps and stages of the two kernels that look at every pair, on a GPU.
 
-The results are written into `statistics_tile` and `gradient_tile` of the triton backend by hand.
+The results are written into `statistics_tile` and `gradient_tile` of backends/triton_launch.py by hand.
 
-    python benchmarks/gpu_tiles.py --n 65536 --d 128 --dtype bfloat16
+    python benchmarks/gpu_tiles.py --n 1024 4096 16384 65536 --d 128 --dtype bfloat16
 """
 
 import argparse
+import multiprocessing
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 
 import torch
-import triton
 from triton.testing import do_bench
 
-from sincere.losses.backends import triton_backend as backend
-from sincere.losses.backends import triton_kernels as kernels
-from sincere.losses.backends.saved import Gradients, Problem
-from sincere.losses.relation import Relation
+from sincere.losses.backends import triton_fused, triton_launch
+from sincere.losses.backends.fused import Plan
+from sincere.losses.statistics import Combination
+
+TILES = [
+    (16, 64, 4, 3), (16, 128, 4, 3), (32, 64, 4, 3), (32, 128, 4, 2), (32, 128, 4, 3), (64, 32, 4, 2), (64, 64, 4, 2),
+    (64, 64, 4, 3), (64, 64, 4, 4), (64, 128, 4, 2), (64, 128, 4, 3), (128, 64, 8, 3), (128, 128, 8, 2),
+]  # fmt: skip
+Job = tuple[str, int, str, tuple[int, int, int, int]]
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--n", type=int, default=65536)
-    parser.add_argument("--d", type=int, default=128)
-    parser.add_argument("--classes", type=int, default=10)
-    parser.add_argument("--precision", default="bfloat16", choices=["bfloat16", "float16", "tf32", "float32"])
-    parser.add_argument("--unbounded", action="store_true")
-    parser.add_argument("--kernels", default="statistics,gradient")
-    return parser.parse_args()
-
-
-def batch(n: int, d: int, classes: int) -> tuple[torch.Tensor, Relation]:
+def launcher(
+    n: int, dtype: str, d: int, classes: int, kernel: str, shape: tuple[int, int, int, int]
+) -> Callable[[], None]:
+    """One launch of a kernel with this tile, on a batch that the fused forward pass has prepared."""
     generator = torch.Generator(device="cuda").manual_seed(0)
-    z = torch.randn(n, d, device="cuda", generator=generator)
-    labels = torch.arange(n, device="cuda") % classes
-    everyone = torch.ones(n, dtype=torch.bool, device="cuda")
-    rows = torch.nn.functional.normalize(z, dim=1) / 0.1**0.5
-    return rows, Relation("classes", labels, labels, everyone, everyone, 0)
+    rows = torch.randn(n, d, device="cuda", generator=generator).to(getattr(torch, dtype))
+    labels = torch.randint(0, classes, (n,), device="cuda", generator=generator)
+    plan = Plan(Combination(mean_softplus=1), "mean", True, True, 1, -1, False)
+    tile = triton_launch.Tile(*shape)
+    chosen = triton_launch.statistics_tile, triton_launch.gradient_tile
+    program, (result, workspace) = triton_fused.forward(rows, 0.1, labels, None, plan)
+    try:
+        triton_launch.statistics_tile = triton_launch.gradient_tile = lambda *_: tile
+        candidate = triton_fused.Program(plan, n, d, rows.dtype, learned=False, weighted=False)
+    finally:
+        triton_launch.statistics_tile, triton_launch.gradient_tile = chosen
+    ordered, places, numbers = program.pieces(workspace, False)
+    size, gradient, one = program.size, torch.empty_like(rows), torch.ones((), device="cuda")
+    if kernel == "statistics":
+        return lambda: (
+            places[4 * size + 1].zero_(),
+            candidate.statistics(
+                ordered, ordered, places, places, numbers, labels, labels, result, size, 4 * size, 0.0, 1, -1, n
+            ),
+        )
+    return lambda: candidate.gradient(
+        ordered, ordered, places, places, numbers, numbers, gradient, rows, numbers[9 * size :], one, gradient, numbers,
+        size, size, 4 * size, 0.1, d, n, d,
+    )  # fmt: skip
 
 
-def options_to_try():
-    """Shapes that fit the registers, with the warps and stages that make sense for them."""
-    for BM, BN in ((64, 32), (64, 64), (64, 128), (128, 64), (128, 128)):
-        for warps in (4, 8) if BM == 128 else (4,):
-            for stages in (2, 3, 4):
-                yield BM, BN, warps, stages
-
-
-def sweep(name: str, launch, flops: float) -> None:
-    """Time every configuration that compiles, and print the ten best."""
-    results = []
-    for BM, BN, warps, stages in options_to_try():
-        try:
-            tile = backend.Tile(BM, BN, warps, stages)
-            milliseconds = do_bench(lambda tile=tile: launch(tile), warmup=5, rep=25, return_mode="median")
-        except (triton.runtime.errors.OutOfResources, RuntimeError):
-            continue
-        results.append((milliseconds, tile))
-    for milliseconds, tile in sorted(results, key=lambda r: r[0])[:6]:
-        print(f"{name:<12}{milliseconds:9.3f} ms {flops / milliseconds / 1e9:7.0f} TFLOP/s  {tile}", flush=True)
+def compiles(job: Job) -> str | None:
+    """Compile in a process of its own, so that a sweep uses all cores; why not, where it does not."""
+    dtype, d, kernel, shape = job
+    try:
+        launcher(256, dtype, d, 10, kernel, shape)()
+        torch.cuda.synchronize()
+    except Exception as error:  # out of registers or shared memory: a tile that does not fit is an answer too
+        return str(error).splitlines()[0]
+    return None
 
 
 def main() -> None:
-    options = arguments()
-    z, relation = batch(options.n, options.d, options.classes)
-    bounded = not options.unbounded
-    how = backend.Precision.named(options.precision)
-    side, _ = backend.sides(z, None, relation, how)
-    width, dk, do = backend.padded_width(options.d, how)
-    outputs = torch.empty(5, side.rows.shape[0], device="cuda")
-    common = {"D": width, "DK": dk, "BOUNDED": bounded, "PRECISION": how.input_precision, "UPCAST": False}
-    inputs = (side.rows, side.rows, side.label, side.label, side.self_place, side.start, side.end, side.count)
-
-    def statistics(tile: backend.Tile) -> None:
-        kernels.statistics_kernel[(side.rows.shape[0] // tile.BM,)](
-            *inputs, *outputs, 0.0, POSITIVES=False, SOFTPLUS=True, BM=tile.BM, BN=tile.BN,
-            num_warps=tile.num_warps, num_stages=tile.num_stages, **common,
-        )  # fmt: skip
-
-    if "statistics" in options.kernels:
-        sweep("statistics", statistics, 2.0 * options.n**2 * options.d)
-    problem = Problem(z, None, relation, 0.0, bounded, options.precision)
-    saved = backend.forward(problem, ("mean_softplus",))
-    grads = Gradients(None, None, None, None, torch.full((options.n,), 1 / options.n, device="cuda"))
-    table = backend.coefficients(saved, grads, 0.0, bounded)
-    table = backend.padded(table[:, side.order].T, 0.0).T.contiguous()
-    out = torch.empty(side.rows.shape, dtype=torch.float32, device="cuda")
-
-    def gradient(tile: backend.Tile) -> None:
-        kernels.gradient_kernel[(side.rows.shape[0] // tile.BM, width // do)](
-            *inputs, table, table, table.shape[1], table.shape[1], out,
-            SIDES="both", PUSH=False, PULL=True, DO=do, BM=tile.BM, BN=tile.BN,
-            num_warps=tile.num_warps, num_stages=tile.num_stages, **common,
-        )  # fmt: skip
-
-    if "gradient" in options.kernels:
-        sweep("gradient", gradient, 4.0 * options.n**2 * options.d)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--n", type=int, nargs="+", default=[65536])
+    parser.add_argument("--d", type=int, default=128)
+    parser.add_argument("--classes", type=int, default=10)
+    parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16", "float32"])
+    options = parser.parse_args()
+    jobs: list[Job] = [
+        (options.dtype, options.d, kernel, shape) for kernel in ("statistics", "gradient") for shape in TILES
+    ]
+    with ProcessPoolExecutor(12, mp_context=multiprocessing.get_context("spawn")) as pool:
+        refusals = dict(zip(jobs, pool.map(compiles, jobs), strict=True))
+    for n in options.n:
+        for kernel, products in (("statistics", 2), ("gradient", 4)):
+            times = []
+            for job in jobs:
+                if job[2] == kernel and refusals[job] is None:
+                    step = launcher(n, options.dtype, options.d, options.classes, kernel, job[3])
+                    times.append((do_bench(step, warmup=10, rep=40, return_mode="median"), job[3]))
+            for milliseconds, shape in sorted(times)[:5]:
+                rate = products * n * n * options.d / milliseconds / 1e9
+                print(f"{n:>9} {kernel:<11}{milliseconds:9.4f} ms {rate:6.0f} TFLOP/s  {shape}", flush=True)
+    for job, reason in refusals.items():
+        if reason:
+            print(f"does not fit: {job[2]} {job[3]}: {reason}")
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ class Program:
         self.margin = margin / LN2
         loss = FusedLoss((*coefficients, bool(needs_negatives)), plan.reduction, weighted, plan.cosine, learned)
         self.ends = piece_ends(self.size, self.width, how)
+        self.way = "counting" if n <= COUNTING else "chunks" if n <= CHUNKS else "sorting"
         self.arrange = self._arrange(learned)
         self.sort_chunks = self._sort_chunks()
         self.statistics = launch.statistics_launch(self.size, dim, plan.bounded, combination.wanted, how, loss)
@@ -52,10 +53,10 @@ class Program:
         plan, (wide, block) = self.plan, row_block(self.width)
         constants = {"D": self.width, "WIDE": wide, "BR": block}
         kernel = triton_order.sorted_kernel
-        if self.n <= COUNTING:
+        if self.way == "counting":
             constants |= {"BK": 256, "KEEP_IGNORED": plan.keep_ignored}
             kernel = triton_order.place_kernel
-        elif self.n <= CHUNKS:
+        elif self.way == "chunks":
             constants |= {"CHUNK": launch.PAD, "BC": 64}
             kernel = triton_order.merge_kernel
         constants |= {"COSINE": plan.cosine, "LEARNED": learned, "INTERPRETED": launch.interpreted()}
@@ -90,12 +91,12 @@ class Program:
         plan, n, size = self.plan, self.n, self.size
         result, workspace = results = empty_results(plan, n, self.dim, self.dtype, rows.device)
         ordered, places, numbers = self.pieces(workspace, self.statistics.compiled is not None)
-        if n <= COUNTING:
+        if self.way == "counting":
             self.arrange(
                 rows, rows.stride(0), labels, plan.views, plan.ignore_label, temperature,
                 ordered, numbers, places, size, n, self.dim,
             )  # fmt: skip
-        elif n <= CHUNKS:
+        elif self.way == "chunks":
             keys, order = self._sorted_chunks(labels, workspace)
             self.arrange(
                 rows, rows.stride(0), keys, order, temperature,
