@@ -1,0 +1,23 @@
+"""Labelled data: files, arrays, text and sound read into memory, split, and dealt out in batches."""
+
+from sincere.data.batches import Batches, ClassBatches, ShuffledBatches
+from sincere.data.labelled import Form, LabelledData, Splits
+from sincere.data.opening import open_data, read_data
+from sincere.data.options import DataOptions
+from sincere.data.split import SplitIndices, stratified_split
+from sincere.data.text import hash_texts
+
+__all__ = [
+    "Batches",
+    "ClassBatches",
+    "DataOptions",
+    "Form",
+    "LabelledData",
+    "ShuffledBatches",
+    "SplitIndices",
+    "Splits",
+    "hash_texts",
+    "open_data",
+    "read_data",
+    "stratified_split",
+]

@@ -1,0 +1,147 @@
+"""numpy's files: .npz with samples and labels, or two .npy files."""
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sincere.data.options import Settings
+from sincere.data.ready import Ready, features_from, images_from
+from sincere.data.samples import Classes, Found, classes_of_numbers, listed, number_classes
+from sincere.errors import InputError
+
+Array = npt.NDArray[np.generic]
+# Names that people give to samples and to labels, tried in this order and in any case.
+PAIRS = (
+    ("x", "y"),
+    ("images", "labels"),
+    ("features", "labels"),
+    ("embeddings", "labels"),
+    ("inputs", "labels"),
+    ("data", "labels"),
+    ("data", "target"),
+    ("x", "labels"),
+    ("arr_0", "arr_1"),
+)
+PARTS = {"train": ("train",), "validation": ("val", "validation", "valid"), "test": ("test",)}
+NAMES = ("class_names", "classes", "target_names", "label_names")
+
+
+def read_npz(path: Path, settings: Settings) -> Found:
+    """Arrays x and y, or x_train, y_train, x_test, y_test, or other names that are usual or given by option."""
+    arrays = _load(path)
+    if not isinstance(arrays, dict):
+        raise InputError(f"{path} must be an .npz archive of arrays: it holds a single array.")
+    names = next((tuple(map(str, arrays[key].tolist())) for key in arrays if key.lower() in NAMES), None)
+    pairs = _pairs(arrays, path, settings)
+    parts = {part: _samples(arrays[x], arrays[y], f"{x} of {path}", names, settings) for part, (x, y) in pairs.items()}
+    if "train" not in parts:
+        raise InputError(f"{path} must hold samples to train on: it has {listed(list(pairs))} only.")
+    return Found(path.stem, parts["train"], parts.get("validation"), parts.get("test"))
+
+
+def read_npy(path: Path, settings: Settings) -> Found:
+    """Samples of one .npy file, labels of another: the one named by label_column, or `y….npy` beside `x….npy`."""
+    labels_path = Path(settings.label_column) if settings.label_column else _labels_beside(path)
+    if not labels_path.is_file():
+        raise InputError(f"{path} must have its labels in another .npy file: {labels_path} is not there.")
+    x, y = _load(path), _load(labels_path)
+    if isinstance(x, dict) or isinstance(y, dict):
+        raise InputError(f"{path} and {labels_path} must be .npy files of one array each: got an .npz archive.")
+    return Found(path.stem, _samples(x, y, str(path), None, settings))
+
+
+def _labels_beside(path: Path) -> Path:
+    stem = path.stem
+    names = [f"{stem}_labels", f"{stem}_y"]
+    for samples, labels in PAIRS:
+        if stem.lower().startswith(samples):
+            names.append(labels + stem[len(samples) :])
+    candidates = [path.with_name(f"{name}.npy") for name in dict.fromkeys(names)]
+    found = next((candidate for candidate in candidates if candidate.is_file()), None)
+    if found is None:
+        raise InputError(
+            f"{path} must have its labels in a file beside it, {' or '.join(c.name for c in candidates)}: none is "
+            "there. Name it: label_column='PATH'."
+        )
+    return found
+
+
+def _load(path: Path) -> Array | dict[str, Array]:
+    """The arrays of a file; Python objects in it are refused, as they could run code."""
+    if path.stat().st_size == 0:
+        raise InputError(f"{path} is empty.")
+    try:
+        with path.open("rb") as file:  # ours to close, also when numpy stumbles
+            loaded = np.load(file, allow_pickle=False)
+            return loaded if isinstance(loaded, np.ndarray) else {key: loaded[key] for key in loaded.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"{path} cannot be read: {error} Arrays must hold numbers or text; pickled Python objects are never loaded."
+        ) from error
+
+
+def _pairs(arrays: Mapping[str, Array], path: Path, settings: Settings) -> dict[str, tuple[str, str]]:
+    """Keys of samples and labels for each part that is there."""
+    shapes = listed([f"{key} {array.shape}" for key, array in arrays.items()])
+    if settings.input_column or settings.label_column:
+        given = (settings.input_column or "x", settings.label_column or "y")
+        if missing := [key for key in given if key not in arrays]:
+            raise InputError(f"{path} must hold {' and '.join(missing)}: it holds {shapes}.")
+        return {"train": given}
+    keys = {key.lower(): key for key in arrays}
+    for x, y in PAIRS:
+        if x in keys and y in keys:
+            return {"train": (keys[x], keys[y])}
+        found = {}
+        for part, words in PARTS.items():
+            for word in words:
+                for x_key, y_key in ((f"{x}_{word}", f"{y}_{word}"), (f"{word}_{x}", f"{word}_{y}")):
+                    if x_key in keys and y_key in keys:
+                        found[part] = (keys[x_key], keys[y_key])
+        if found:
+            return found
+    raise InputError(
+        f"{path} must hold samples and labels under usual names (x and y; x_train, y_train, x_test, y_test; data and "
+        f"target; …): it holds {shapes}. Name them: input_column='…', label_column='…'."
+    )
+
+
+def _samples(x: Array, y: Array, what: str, names: tuple[str, ...] | None, settings: Settings) -> Ready:
+    classes = _classes(y, what, names)
+    if x.ndim == 0 or len(x) != len(classes):
+        raise InputError(
+            f"{what} must have one label per sample: its shape {x.shape} does not match {len(classes)} labels."
+        )
+    if settings.kind == "image" or (settings.kind is None and x.dtype == np.uint8 and x.ndim > 2):
+        if x.dtype != np.uint8:
+            raise InputError(f"images in {what} must be uint8, 0 to 255: got {x.dtype}.")
+        return Ready(images_from(x.astype(np.uint8, copy=False), what), classes, "image")
+    if settings.kind not in (None, "array"):
+        raise InputError(f"{what} holds an array or images: got kind={settings.kind!r}.")
+    if x.ndim != 2 and settings.kind is None:
+        raise InputError(
+            f"{what} must be (samples, features), or uint8 images with 3 or 4 dimensions: got {x.dtype} {x.shape}. "
+            "kind='array' flattens each sample."
+        )
+    return Ready(features_from(x, what), classes, "array")
+
+
+def _classes(y: Array, what: str, names: tuple[str, ...] | None) -> Classes:
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1:
+        raise InputError(
+            f"labels of {what} must be (samples,), one class each: got {y.shape}. For one-hot labels save y.argmax(1)."
+        )
+    if y.dtype.kind in "US":
+        return number_classes([str(label) for label in y.astype(str).tolist()])
+    if y.dtype.kind == "f" and not np.array_equal(y, np.round(y.astype(np.float64))):
+        raise InputError(
+            f"labels of {what} must be classes, whole numbers or text: got {y.dtype} with fractions or NaN."
+        )
+    if y.dtype.kind not in "biuf":
+        raise InputError(f"labels of {what} must be whole numbers or text: got {y.dtype}.")
+    return classes_of_numbers(y.astype(np.int64), names)

@@ -1,0 +1,68 @@
+"""A folder of files per class."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from sincere.data import images, sound
+from sincere.data.options import Settings
+from sincere.data.samples import Samples, listed, number_classes
+from sincere.errors import InputError
+from sincere.types import Kind
+
+SUFFIXES: dict[Kind, frozenset[str]] = {"image": images.SUFFIXES, "sound": frozenset({".wav", ".wave"})}
+OTHER_SOUND = frozenset([".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".aiff", ".aif", ".wma"])
+
+
+def read_class_folders(folder: Path, settings: Settings) -> tuple[Samples, tuple[str, ...]]:
+    """Images or WAV files of `folder`, each of the class that its first sub-folder names; and notes."""
+    folders = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    files = {of.name: sorted(path for path in of.rglob("*") if _is_data(path)) for of in folders}
+    kind = settings.kind or _kind_of([path for some in files.values() for path in some], folder)
+    if kind not in SUFFIXES:
+        raise InputError(
+            f"a folder with a sub-folder per class holds images or WAV files: got kind={kind!r}, {folder}."
+        )
+    chosen = {name: [path for path in some if path.suffix.lower() in SUFFIXES[kind]] for name, some in files.items()}
+    paths = [path for some in chosen.values() for path in some]
+    classes = number_classes([name for name, some in chosen.items() for _ in some])
+    notes = []
+    if empty := [name for name, some in chosen.items() if not some]:
+        notes.append(f"{len(empty)} sub-folders of {folder} hold no {kind} and make no class: {listed(empty)}.")
+    if other := [path for name, some in files.items() for path in some if path.suffix.lower() not in SUFFIXES[kind]]:
+        notes.append(f"{len(other)} files of {folder} are no {kind} files and were left out: {listed(other, 5)}.")
+    if not paths:
+        raise InputError(f"{folder} must hold {kind} files in a sub-folder per class: its sub-folders hold none.")
+    samples = (images.ImageFiles if kind == "image" else sound.SoundFiles)(tuple(paths), classes)
+    return samples, tuple(notes)
+
+
+def _is_data(path: Path) -> bool:
+    return path.is_file() and not path.name.startswith(".")
+
+
+def _kind_of(files: Sequence[Path], folder: Path) -> Kind:
+    suffixes = Counter(path.suffix.lower() for path in files)
+    counts = {kind: sum(suffixes[suffix] for suffix in of_kind) for kind, of_kind in SUFFIXES.items()}
+    if all(counts.values()):
+        raise InputError(
+            f"{folder} holds {counts['image']} images and {counts['sound']} WAV files: choose with kind='image' or "
+            "kind='sound'."
+        )
+    for kind, count in counts.items():
+        if count:
+            return kind
+    if any(suffixes[suffix] for suffix in OTHER_SOUND):
+        raise InputError(f"{folder} holds sound that is not WAV: convert it, for instance with ffmpeg -i a.mp3 a.wav.")
+    raise InputError(_no_classes(folder))
+
+
+def _no_classes(folder: Path) -> str:
+    here = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    loose = sum(Path(name).suffix.lower() in frozenset().union(*SUFFIXES.values()) for name in here)
+    found = f"it is empty, {folder}" if not here else f"{folder} holds {listed(here, 8)}"
+    hint = f" Its {loose} files lie side by side: move each into a folder named for its class." if loose else ""
+    return (
+        "a folder of data must have a sub-folder per class with images or WAV files (cat/1.png, dog/2.png), or files "
+        f"named in the docs (train.csv, train-images-idx3-ubyte, …): {found}.{hint}"
+    )

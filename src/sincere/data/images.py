@@ -1,0 +1,137 @@
+"""Image files, decoded by several threads and brought to one size."""
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sincere.data.labelled import Form
+from sincere.data.optional import bring
+from sincere.data.options import Settings
+from sincere.data.samples import Classes, Rendered
+from sincere.errors import InputError
+from sincere.types import Kind
+
+SUFFIXES = frozenset([".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm"])
+PROBED = 500  # files whose headers are read to find the most common size
+LARGEST = 224  # pixels of the shorter side where the caller names no size: all images have to fit into memory
+THREADS = min(16, os.cpu_count() or 1)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class ImageFiles:
+    """Image files of any sizes and colour modes."""
+
+    paths: tuple[Path, ...]
+    classes: Classes
+
+    @property
+    def kind(self) -> Kind:
+        return "image"
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        return tuple(map(str, self.paths))
+
+    def form(self, settings: Settings) -> Form:
+        """The most common size of a sample of the files, grey when all of them are."""
+        probed = self.paths[:: max(len(self.paths) // PROBED, 1)]
+        headers = [header for header in _in_threads(_header, probed) if not isinstance(header, Exception)]
+        if not headers:
+            raise InputError(f"none of the {len(self.paths)} images can be read; the first is {self.paths[0]}.")
+        channels = 1 if all(grey for _, grey in headers) else 3
+        if settings.image_size is not None:
+            return Form("image", (channels, settings.image_size, settings.image_size))
+        (height, width), _ = Counter(size for size, _ in headers).most_common(1)[0]
+        if min(height, width) > LARGEST:
+            height = width = LARGEST
+        return Form("image", (channels, height, width))
+
+    def render(self, form: Form) -> Rendered:
+        pixels = np.zeros((len(self.paths), *form.shape), np.uint8)
+
+        def decode(index: int) -> _Change:
+            pixels[index], change = _pixels(self.paths[index], form)
+            return change
+
+        changes = _in_threads(decode, range(len(self.paths)))
+        unreadable = {i: str(change) for i, change in enumerate(changes) if isinstance(change, Exception)}
+        notes = []
+        if resized := sum(isinstance(change, _Change) and change.resized for change in changes):
+            size = f"{form.shape[1]}×{form.shape[2]}"
+            notes.append(f"{resized} of {len(changes)} images were scaled and cropped to {size}; image_size chooses.")
+        if greyed := sum(isinstance(change, _Change) and change.greyed for change in changes):
+            notes.append(f"{greyed} of {len(changes)} images lost their colour, as most have none.")
+        return Rendered(torch.from_numpy(pixels), unreadable, tuple(notes))
+
+
+class _Change(NamedTuple):
+    """What had to be done to an image to bring it to the form."""
+
+    resized: bool
+    greyed: bool
+
+
+def _in_threads(function: Callable[[Any], T], items: Any) -> list[T | Exception]:
+    """`function` of every item, or the exception that it raised: a broken file must not stop the others."""
+
+    def attempt(item: Any) -> T | Exception:
+        try:
+            return function(item)
+        except MemoryError:
+            raise
+        except Exception as error:  # decoders raise whatever a broken file leads them into
+            return error
+
+    bring("PIL.Image", extra="lab", purpose="reading image files")  # here, where a message is not taken for a bad file
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(attempt, items))
+
+
+def _header(path: Path) -> tuple[tuple[int, int], bool]:
+    """Height and width, and whether the image is grey."""
+    pillow = bring("PIL.Image", extra="lab", purpose="reading image files")
+    with pillow.open(path) as image:
+        return (image.height, image.width), _is_grey(image)
+
+
+def _is_grey(image: Any) -> bool:
+    return image.mode in ("1", "L", "LA") or image.mode.startswith("I")
+
+
+def _pixels(path: Path, form: Form) -> tuple[npt.NDArray[np.uint8], _Change]:
+    """An image as (c, h, w), and what this changed."""
+    pillow = bring("PIL.Image", extra="lab", purpose="reading image files")
+    operations = bring("PIL.ImageOps", extra="lab", purpose="reading image files")
+    channels, height, width = form.shape
+    with pillow.open(path) as opened:
+        change = _Change(opened.size != (width, height), channels == 1 and not _is_grey(opened))
+        opened.draft(None, (2 * width, 2 * height))  # lets a JPEG decode at a fraction of a far larger size
+        operations.exif_transpose(opened, in_place=True)
+        image = _opaque(opened, "L" if channels == 1 else "RGB", pillow)
+        image.load()  # while the file is open
+    if image.size != (width, height):
+        image = operations.fit(image, (width, height), pillow.Resampling.BICUBIC)
+    values = np.asarray(image, np.uint8)
+    return (values[None] if channels == 1 else values.transpose(2, 0, 1)), change
+
+
+def _opaque(image: Any, mode: str, pillow: Any) -> Any:
+    """The image in 8-bit grey or RGB; what is transparent shows white."""
+    if image.mode.startswith("I"):  # 16 bits; Pillow would clip at 255
+        image = pillow.fromarray((np.clip(np.asarray(image, np.int64), 0, 65535) // 257).astype(np.uint8))
+    if image.mode == "F":
+        raise ValueError("holds floating-point pixels: save it with 8 bits per channel")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        image = pillow.alpha_composite(pillow.new("RGBA", image.size, "white"), image)
+    return image if image.mode == mode else image.convert(mode)

@@ -1,0 +1,166 @@
+"""From a source to data in memory, split and ready to train on."""
+
+from pathlib import Path
+from typing import Literal, TypeAlias, Unpack, get_args
+
+import torch
+
+from sincere.checks import check_choice
+from sincere.data.labelled import Form, LabelledData, Splits
+from sincere.data.options import DataOptions, Settings, settings_from, shows_options
+from sincere.data.samples import Found, Rendered, Samples, listed
+from sincere.data.sources import find
+from sincere.data.split import stratified_split
+from sincere.errors import InputError, OptionError
+
+Part: TypeAlias = Literal["train", "validation", "test"]
+
+
+@shows_options
+def open_data(source: str | Path, **options: Unpack[DataOptions]) -> Splits:
+    """Read labelled data and split it.
+
+    An official test (and validation) part stays what it is; everything else is split by class with the seed. Classes
+    and sizes are decided without an official test part.
+
+    Args:
+        source: "digits"; "cifar10:PATH", "cifar100:PATH" (official archive or its folder); "trec:PATH";
+            "torchvision:NAME:ROOT"; a folder with a sub-folder per class, IDX files, or train and test parts; a file:
+            .npz, .npy, .csv, .tsv, .jsonl, .parquet, .label.
+        options: see :class:`sincere.data.options.DataOptions`.
+
+    >>> splits = open_data("digits")
+    >>> len(splits.train), len(splits.validation), len(splits.test), splits.train.form.shape
+    (1258, 180, 359, (1, 8, 8))
+    """
+    settings = settings_from(options)
+    found = _with_test(find(source, settings), settings)
+    form = found.train.form(settings)
+    train, notes = _in_form(found.train, form, found.name, None, settings)
+    _check_trainable(train, source)
+    parts = {}
+    for name, samples in (("validation", found.validation), ("test", found.test)):
+        if samples is not None:
+            parts[name], more = _in_form(samples, form, found.name, train.class_names, settings)
+            notes += tuple(f"{name}: {note}" for note in more)
+    return _split(train, parts, (*found.notes, *notes), settings)
+
+
+@shows_options
+def read_data(
+    source: str | Path,
+    *,
+    form: Form | None = None,
+    class_names: tuple[str, ...] | None = None,
+    part: Part = "train",
+    **options: Unpack[DataOptions],
+) -> tuple[LabelledData, tuple[str, ...]]:
+    """Read a part of a source without splitting it, in the form and with the classes of other data.
+
+    Use it for data that a trained model meets later, with `form=train.form` and `class_names=train.class_names` of the
+    data it was trained on. `part` chooses among the parts that a source has. Returns the data, and notes in words.
+    """
+    settings = settings_from(options)
+    if settings.test is not None:
+        raise OptionError("test belongs to open_data: read_data reads one source, unsplit.")
+    check_choice("part", part, get_args(Part))
+    found = find(source, settings)
+    samples = {"train": found.train, "validation": found.validation, "test": found.test}[part]
+    if samples is None:
+        raise InputError(f"{source} has no {part} part of its own: read it with part='train', which is all of it.")
+    data, notes = _in_form(samples, form or found.train.form(settings), found.name, class_names, settings)
+    return data, (*found.notes, *notes)
+
+
+def _with_test(found: Found, settings: Settings) -> Found:
+    """`found` with the test part that the caller named, if any."""
+    if settings.test is None:
+        return found
+    other = find(settings.test, settings)
+    notes = (*found.notes, *other.notes)
+    if found.test is not None:
+        notes = (*notes, f"the test part of {found.name} was left out, as {settings.test} is to judge by.")
+    return Found(found.name, found.train, found.validation, other.train, notes)
+
+
+def _in_form(
+    samples: Samples, form: Form, name: str, class_names: tuple[str, ...] | None, settings: Settings
+) -> tuple[LabelledData, tuple[str, ...]]:
+    """Samples rendered in a form, without what cannot be read, their classes numbered as in `class_names`."""
+    if samples.kind != form.kind:
+        raise InputError(f"all parts must be of one kind, {form.kind}: {name} also has {samples.kind}.")
+    rendered = samples.render(form)
+    kept, notes = _readable(samples, rendered, settings)
+    numbers = torch.from_numpy(samples.classes.numbers)[kept]
+    own_names = samples.classes.names
+    present = [own_names[i] for i in torch.unique(numbers).tolist()]
+    if class_names is None:
+        class_names = tuple(present)
+    elif unknown := [label for label in present if label not in class_names]:
+        raise InputError(
+            f"labels of all parts must match those to train on ({listed(class_names, 8)}): {name} also has "
+            f"{listed(unknown, 8)}."
+        )
+    place = {label: i for i, label in enumerate(class_names)}
+    renumbered = torch.tensor([place.get(label, -1) for label in own_names], dtype=torch.int64)[numbers]
+    all_kept = len(kept) == len(rendered.inputs)
+    shown = samples.shown
+    if shown is not None and not all_kept:
+        shown = tuple(shown[i] for i in kept.tolist())
+    inputs = rendered.inputs if all_kept else rendered.inputs[kept]
+    data = LabelledData(inputs, renumbered, class_names, form.kind, name, shown, form.sample_rate, form.buckets)
+    return data, notes
+
+
+def _readable(samples: Samples, rendered: Rendered, settings: Settings) -> tuple[torch.Tensor, tuple[str, ...]]:
+    """Indices of samples that could be read; says which could not, or stops."""
+    count = len(rendered.inputs)
+    if not rendered.unreadable:
+        return torch.arange(count), rendered.notes
+    shown = samples.shown or ()
+    files = listed([f"{shown[i]} ({reason})" for i, reason in rendered.unreadable.items()])
+    if settings.unreadable == "stop":
+        raise InputError(
+            f"every file must be readable: {len(rendered.unreadable)} of {count} are not: {files}. Remove or replace "
+            "them, or go on without them: unreadable='skip'."
+        )
+    kept = torch.tensor([i for i in range(count) if i not in rendered.unreadable], dtype=torch.int64)
+    return kept, (*rendered.notes, f"{len(rendered.unreadable)} of {count} files were skipped: {files}.")
+
+
+def _check_trainable(train: LabelledData, source: str | Path) -> None:
+    counts = train.class_counts()
+    if len(train.class_names) < 2:
+        raise InputError(
+            f"there must be at least two classes to tell apart: {source} has one, {listed(train.class_names)}, with "
+            f"{len(train)} samples."
+        )
+    if int((counts >= 2).sum()) < 2:
+        raise InputError(
+            f"at least two classes must have two samples or more: {source} has {len(train.class_names)} classes for "
+            f"{len(train)} samples, such as {listed(train.class_names, 5)}. Are these labels, or measurements?"
+        )
+
+
+def _split(train: LabelledData, parts: dict[str, LabelledData], notes: tuple[str, ...], settings: Settings) -> Splits:
+    validation_share = 0.0 if "validation" in parts else settings.validation_share
+    test_share = 0.0 if "test" in parts else settings.test_share
+    if "test" not in parts and not test_share:
+        raise OptionError("test_share must be above 0 where the source has no test part of its own: got 0.")
+    indices = stratified_split(
+        train.labels, validation_share=validation_share, test_share=test_share, seed=settings.seed
+    )
+    if test_share:
+        parts["test"] = train.subset(indices.test)
+    if validation_share:
+        parts["validation"] = train.subset(indices.validation)
+    if len(indices.train) < len(train):
+        train = train.subset(indices.train)
+    if not len(parts["test"]):
+        raise InputError(f"the test part must hold samples: {train.name} has too few for a share of {test_share}.")
+    if "validation" in parts and not len(parts["validation"]):
+        del parts["validation"]
+        notes += (f"there is no validation part: {train.name} has too few samples for a share of {validation_share}.",)
+    if alone := [c for c, count in zip(train.class_names, train.class_counts().tolist(), strict=True) if count == 1]:
+        notes += (f"{len(alone)} classes have one sample to train on, so no positive: {listed(alone, 8)}.",)
+    return Splits(train, parts.get("validation"), parts["test"], notes)

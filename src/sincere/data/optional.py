@@ -1,0 +1,20 @@
+"""Packages that only some readers need."""
+
+import importlib
+from typing import Any
+
+from sincere.errors import OptionError
+
+
+def bring(module: str, *, extra: str, purpose: str) -> Any:
+    """Import `module`, or say which extra of ours brings it."""
+    package = module.split(".")[0]
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise OptionError(
+            f"{purpose} needs {package}, which cannot be imported ({error}). "
+            f'Install it: pip install "sincere[{extra}]".'
+        ) from error
+    except RuntimeError as error:  # torchvision built for another torch fails like this
+        raise OptionError(f"{purpose} needs {package}, which is installed but fails to import: {error}") from error

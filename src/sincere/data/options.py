@@ -1,0 +1,131 @@
+"""What can be chosen when data is read: declared once, checked once."""
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Literal, ParamSpec, TypeAlias, TypedDict, TypeVar, get_args
+
+from sincere.checks import check_choice
+from sincere.data.text import BUCKETS, PIECES
+from sincere.errors import OptionError
+from sincere.types import Kind
+
+Unreadable: TypeAlias = Literal["stop", "skip"]
+Level: TypeAlias = Literal["fine", "coarse"]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class DataOptions(TypedDict, total=False):
+    """What may be passed by name to `open_data` and `read_data`.
+
+    test: a file or folder to judge by, instead of a share of the source.
+    kind: "image", "array", "text" or "sound", where the files leave it open.
+    validation_share, test_share: of the samples of each class; an official split goes first.
+    seed: of the split. The same seed gives the same split everywhere.
+    unreadable: "stop" with a message that names the files, or "skip" them with a note.
+    image_size: height and width in pixels; the most common size otherwise.
+    label_column: column of a table, key of an .npz, or file with the labels of an .npy.
+    input_column: column with the text, or key of an .npz with the samples.
+    level: "fine" or "coarse" classes, where a data set has both (CIFAR-100, TREC).
+    words, pieces, buckets: size of hashed text, see `hash_texts`.
+    sample_rate: of sound; clips of another rate are resampled.
+    seconds: length of sound; longer clips are cut.
+    encoding: of text files.
+    verify: compare CIFAR's files with their published MD5 sums.
+    """
+
+    test: str | Path | None
+    kind: Kind | None
+    validation_share: float
+    test_share: float
+    seed: int
+    unreadable: Unreadable
+    image_size: int | None
+    label_column: str | None
+    input_column: str | None
+    level: Level | None
+    words: int | None
+    pieces: int
+    buckets: int
+    sample_rate: int | None
+    seconds: float | None
+    encoding: str
+    verify: bool
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`DataOptions` with every default filled in and every value checked."""
+
+    test: str | Path | None = None
+    kind: Kind | None = None
+    validation_share: float = 0.1
+    test_share: float = 0.2
+    seed: int = 0
+    unreadable: Unreadable = "stop"
+    image_size: int | None = None
+    label_column: str | None = None
+    input_column: str | None = None
+    level: Level | None = None
+    words: int | None = None
+    pieces: int = PIECES
+    buckets: int = BUCKETS
+    sample_rate: int | None = None
+    seconds: float | None = None
+    encoding: str = "utf-8-sig"
+    verify: bool = True
+
+    def __post_init__(self) -> None:
+        if self.kind is not None:
+            check_choice("kind", self.kind, get_args(Kind))
+        if self.level is not None:
+            check_choice("level", self.level, get_args(Level))
+        check_choice("unreadable", self.unreadable, get_args(Unreadable))
+        for name in ("image_size", "words", "pieces", "buckets", "sample_rate"):
+            check_count(name, getattr(self, name), least=2 if name == "buckets" else 1)
+        if self.seconds is not None and not 0 < self.seconds < math.inf:
+            raise OptionError(f"seconds must be positive: got {self.seconds}.")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
+            raise OptionError(f"seed must be a whole number: got {self.seed!r}.")
+        check_shares(self.validation_share, self.test_share)
+
+
+def check_count(name: str, value: int | None, *, least: int) -> None:
+    """A whole number of at least `least`, or None for "not chosen"."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+        raise OptionError(f"{name} must be a whole number of at least {least}: got {value!r}.")
+
+
+def check_shares(validation_share: float, test_share: float) -> None:
+    """Shares are what is left of 1 for training."""
+    if not (0 <= validation_share < 1 and 0 <= test_share < 1 and validation_share + test_share < 1):
+        raise OptionError(
+            "validation_share and test_share must be at least 0 and together less than 1, so that something is left "
+            f"to train on: got {validation_share} and {test_share}."
+        )
+
+
+DEFAULTS = {field.name: field.default for field in fields(Settings)}
+
+
+def settings_from(options: DataOptions) -> Settings:
+    """Check the options' names and values, and fill in the defaults."""
+    for name in options:
+        if name not in DEFAULTS:
+            close = get_close_matches(name, DEFAULTS, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise OptionError(f"unknown option {name!r}.{hint} Options: {', '.join(DEFAULTS)}.")
+    return Settings(**options)
+
+
+def shows_options(function: Callable[P, T]) -> Callable[P, T]:
+    """Spell out `**options` in the function's signature, so that help() and editors show them."""
+    signature = inspect.signature(function)
+    own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value) for name, value in DEFAULTS.items()]
+    function.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+    return function

@@ -1,0 +1,96 @@
+"""What a reader found, before it is brought to one form."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from sincere.data.labelled import Form
+from sincere.data.options import Settings
+from sincere.errors import InputError
+from sincere.types import Kind
+
+SHOWN_FILES = 20  # as many paths as a message can bear
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """The class of each sample: numbers (n,) into names."""
+
+    numbers: npt.NDArray[np.int64]
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+
+@dataclass(frozen=True, eq=False)
+class Rendered:
+    """Samples in one form.
+
+    unreadable: why a sample could not be read, by its index; its row of `inputs` means nothing.
+    notes: what was cut or converted, in words.
+    """
+
+    inputs: Tensor
+    unreadable: Mapping[int, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+class Samples(Protocol):
+    """Samples of one kind. `form` proposes a form for them, `render` brings them to any form of their kind."""
+
+    @property
+    def kind(self) -> Kind: ...
+    @property
+    def classes(self) -> Classes: ...
+    @property
+    def shown(self) -> tuple[str, ...] | None: ...
+    def form(self, settings: Settings) -> Form: ...
+    def render(self, form: Form) -> Rendered: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A source's samples, split as the source splits them."""
+
+    name: str
+    train: Samples
+    validation: Samples | None = None
+    test: Samples | None = None
+    notes: tuple[str, ...] = ()
+
+
+def number_classes(values: Sequence[str]) -> Classes:
+    """Number classes in the order of their names; names that are whole numbers in the order of these.
+
+    >>> number_classes(["10", "9", "10"]).names, number_classes(["b", "a", "b"]).numbers.tolist()
+    (('9', '10'), [1, 0, 1])
+    """
+    distinct = set(values)
+    whole = all(value.removeprefix("-").isdecimal() for value in distinct)
+    names = sorted(distinct, key=(lambda value: (int(value), value)) if whole else None)
+    number = {name: i for i, name in enumerate(names)}
+    return Classes(np.fromiter((number[value] for value in values), np.int64, len(values)), tuple(names))
+
+
+def classes_of_numbers(numbers: npt.NDArray[np.int64], names: Sequence[str] | None = None) -> Classes:
+    """Classes that are numbers already, with their names where these are known."""
+    if names is None:
+        found, numbers = np.unique(numbers, return_inverse=True)
+        return Classes(numbers.astype(np.int64), tuple(map(str, found.tolist())))
+    if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(names):
+        raise InputError(
+            f"labels must lie between 0 and {len(names) - 1}, as there are {len(names)} class names: "
+            f"got {numbers.min()} to {numbers.max()}."
+        )
+    return Classes(numbers, tuple(names))
+
+
+def listed(items: Sequence[object], most: int = SHOWN_FILES) -> str:
+    """The first items, and how many more there are."""
+    more = f", … ({len(items) - most} more)" if len(items) > most else ""
+    return ", ".join(map(str, items[:most])) + more

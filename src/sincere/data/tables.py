@@ -1,0 +1,129 @@
+"""Tables with named columns: CSV, JSON lines, Parquet."""
+
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from sincere.data.optional import bring
+from sincere.data.options import Settings
+from sincere.errors import InputError
+
+SUFFIXES = frozenset({".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"})
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns of equal length.
+
+    lines: where each row stands in the file, for messages.
+    """
+
+    path: Path
+    columns: Mapping[str, Sequence[object]]
+    lines: Sequence[int]
+
+    def __post_init__(self) -> None:
+        if not self.lines:
+            raise InputError(f"{self.path} must hold at least one row of data: got none.")
+
+
+def read_table(path: Path, settings: Settings) -> Table:
+    """Read a table by the file's suffix."""
+    if path.stat().st_size == 0:
+        raise InputError(f"{path} is empty.")
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
+        return _read_parquet(path)
+    try:
+        return (_read_csv if suffix in (".csv", ".tsv") else _read_json_lines)(path, settings.encoding)
+    except UnicodeError as error:
+        raise InputError(
+            f"{path} must be {settings.encoding.removesuffix('-sig')} text: {error}. Save it as UTF-8, or name "
+            "its encoding: encoding='latin-1'."
+        ) from error
+    except LookupError as error:
+        raise InputError(f"encoding must be one that Python knows: {error}.") from error
+
+
+def _read_csv(path: Path, encoding: str) -> Table:
+    with path.open(encoding=encoding, newline="") as file:
+        opening = file.readline()
+        file.seek(0)
+        delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=opening.count)
+        rows = list(_csv_rows(file, delimiter, path))
+    if not rows:
+        raise InputError(f"{path} is empty.")
+    header = [name.strip() for name in rows[0][1]]
+    _check_header(header, path)
+    for line, row in rows[1:]:
+        if len(row) != len(header):
+            raise InputError(
+                f"{path} must have {len(header)} fields in every row, as in its header ({', '.join(header)}): "
+                f"line {line} has {len(row)}. Quote fields that hold a {delimiter!r}."
+            )
+    columns = {name: [row[i] for _, row in rows[1:]] for i, name in enumerate(header)}
+    return Table(path, columns, [line for line, _ in rows[1:]])
+
+
+def _csv_rows(file: TextIO, delimiter: str, path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Rows with the line on which each ends; blank lines are none.
+
+    Strict, since a quotation mark that nobody closes would otherwise swallow the rest of the file without a word.
+    """
+    reader = csv.reader(file, delimiter=delimiter, strict=True)
+    try:
+        for row in reader:
+            if any(field.strip() for field in row):
+                yield reader.line_num, row
+    except csv.Error as error:
+        raise InputError(f"{path} cannot be read as CSV near line {reader.line_num}: {error}.") from error
+
+
+def _check_header(header: Sequence[str], path: Path) -> None:
+    if all(_is_number(name) for name in header):
+        raise InputError(
+            f"{path} must begin with a line of column names: its first line is {', '.join(header[:6])}. "
+            "Put names above it, one of them 'label'."
+        )
+    if doubled := sorted({name for name in header if header.count(name) > 1}):
+        raise InputError(f"{path} must have a different name for every column: {', '.join(doubled)} comes twice.")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_json_lines(path: Path, encoding: str) -> Table:
+    rows, lines = [], []
+    with path.open(encoding=encoding) as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise InputError(f"{path} must hold one JSON object a line: line {number}: {error}.") from error
+            if not isinstance(row, dict):
+                raise InputError(f"{path} must hold one JSON object a line: line {number} is a {type(row).__name__}.")
+            rows.append(row)
+            lines.append(number)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    # A key that a line lacks reads as null, and is refused where its column is used.
+    return Table(path, {name: [row.get(name) for row in rows] for name in names}, lines)
+
+
+def _read_parquet(path: Path) -> Table:
+    parquet = bring("pyarrow.parquet", extra="parquet", purpose="reading Parquet files")
+    try:
+        table = parquet.read_table(path)
+    except (OSError, ValueError) as error:  # pyarrow's own errors are both
+        raise InputError(f"{path} cannot be read as Parquet: {error}.") from error
+    columns = {name: table.column(name).to_pylist() for name in table.column_names}
+    return Table(path, columns, range(1, table.num_rows + 1))

@@ -1,0 +1,151 @@
+"""A table's label column, and what is to be learned from: one column of text, or numbers."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from sincere.data.options import Settings
+from sincere.data.ready import Ready, features_from
+from sincere.data.samples import Samples, listed, number_classes
+from sincere.data.tables import Table
+from sincere.data.texts import texts_from
+from sincere.errors import InputError
+
+LABEL_NAMES = ("label", "labels", "class", "category", "target", "y", "intent", "topic", "species", "coarse_label")
+TEXT_NAMES = ("text", "sentence", "question", "utterance", "query", "content", "review", "document", "message", "title")
+INDEX_NAMES = frozenset({"id", "index", "row", "unnamed: 0", ""})  # the last two are pandas' and R's
+Numbers = npt.NDArray[np.float64]
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
+
+
+def read_tabular(table: Table, settings: Settings) -> tuple[Samples, tuple[str, ...]]:
+    """Texts or features of a table; and notes."""
+    label_column = _label_column(table, settings)
+    labels = _labels(table, label_column)
+    others = {name: _numbers(values) for name, values in table.columns.items() if name != label_column}
+    text_column = _text_column(table, others, settings)
+    if text_column is not None:
+        return texts_from(_texts(table, text_column), labels, table.lines, str(table.path)), ()
+    notes = []
+    for name in [name for name, numbers in others.items() if _counts_rows(name, numbers)]:
+        del others[name]
+        notes.append(f"column {name!r} of {table.path} only numbers the rows, and was left out.")
+    if not others:
+        raise InputError(f"{table.path} must have something to learn from beside labels and numbers of rows.")
+    columns = []
+    for name, numbers in others.items():
+        if numbers is None:
+            raise InputError(_not_a_number(table, name))
+        columns.append(numbers)
+    features = features_from(np.stack(columns, axis=1), f"features of {table.path}", tuple(others), table.lines)
+    return Ready(features, number_classes(labels), "array"), tuple(notes)
+
+
+def _named(names: Sequence[str], columns: Sequence[str]) -> str | None:
+    """The first of `names` that is a column, in any case."""
+    lower = {column.lower(): column for column in reversed(columns)}
+    return next((lower[name] for name in names if name in lower), None)
+
+
+def _label_column(table: Table, settings: Settings) -> str:
+    columns = list(table.columns)
+    wanted = settings.label_column
+    column = wanted if wanted in columns else None if wanted else _named(LABEL_NAMES, columns)
+    if column is None:
+        expected = f"a column {wanted!r}" if wanted else f"a label column, named {', '.join(LABEL_NAMES)}"
+        raise InputError(
+            f"{table.path} must have {expected}: its columns are {listed([repr(name) for name in columns])}. "
+            "Name the one with the classes: label_column='…'."
+        )
+    if len(columns) == 1:
+        raise InputError(f"{table.path} must have something to learn from beside its labels: it only has {column!r}.")
+    return column
+
+
+def _labels(table: Table, column: str) -> list[str]:
+    labels = [_label(value) for value in table.columns[column]]
+    if missing := [line for line, label in zip(table.lines, labels, strict=True) if not label]:
+        raise InputError(
+            f"every row of {table.path} must have a label in {column!r}: {len(missing)} of {len(labels)} have none "
+            f"(lines {listed(missing, 5)}). Fill or remove them."
+        )
+    return labels
+
+
+def _label(value: object) -> str:
+    """A class as text; 3.0 is class 3, as some writers know no integers."""
+    if isinstance(value, float):
+        return "" if math.isnan(value) else str(int(value)) if value.is_integer() else str(value)
+    return "" if value is None else str(value).strip()
+
+
+def _text_column(table: Table, others: Mapping[str, Numbers | None], settings: Settings) -> str | None:
+    """The column with text, or None if the table holds numbers."""
+    if settings.kind not in (None, "text", "array"):
+        raise InputError(f"a table holds text or arrays of numbers: got kind={settings.kind!r}, {table.path}.")
+    named = ", ".join(map(repr, others))
+    if settings.kind == "array":
+        return None
+    if settings.input_column is not None:
+        if settings.input_column not in others:
+            raise InputError(
+                f"{table.path} must have a column {settings.input_column!r} beside its labels: it has {named}."
+            )
+        return settings.input_column
+    words = [name for name, numbers in others.items() if numbers is None]
+    usual = _named(TEXT_NAMES, words)
+    if usual is not None:
+        return usual
+    if len(others) == 1 and (words or settings.kind == "text"):
+        return next(iter(others))
+    if settings.kind == "text" or len(words) == len(others):
+        raise InputError(
+            f"{table.path} must have one column of text, named {', '.join(TEXT_NAMES)}: it has {named}. "
+            "Name it: input_column='…'."
+        )
+    return None
+
+
+def _texts(table: Table, column: str) -> list[str]:
+    values = table.columns[column]
+    for line, value in zip(table.lines, values, strict=True):
+        if not isinstance(value, (str, int, float, type(None))):
+            raise InputError(
+                f"column {column!r} of {table.path} must hold text: line {line} holds a {type(value).__name__}."
+            )
+    return ["" if value is None else str(value) for value in values]
+
+
+def _numbers(values: Sequence[object]) -> Numbers | None:
+    """A column as numbers, NaN where one is missing; None where it holds something else."""
+    try:
+        return np.fromiter(map(float, values), np.float64, len(values))  # type: ignore[arg-type]
+    except (ValueError, TypeError):
+        numbers = [_number(value) for value in values]
+        return None if None in numbers else np.array(numbers, np.float64)
+
+
+def _number(value: object) -> float | None:
+    if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
+        return math.nan
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+
+
+def _counts_rows(name: str, numbers: Numbers | None) -> bool:
+    """Whether a column is an index: learned from, it would tell the class of data that is sorted by class."""
+    return name.lower() in INDEX_NAMES and numbers is not None and len(np.unique(numbers)) == len(numbers)
+
+
+def _not_a_number(table: Table, name: str) -> str:
+    line, value = next(
+        (line, value) for line, value in zip(table.lines, table.columns[name], strict=True) if _number(value) is None
+    )
+    return (
+        f"column {name!r} of {table.path} must hold numbers: line {line} holds {str(value)[:40]!r}. Remove the column, "
+        f"replace its words by numbers, or learn from it as text: input_column={name!r}."
+    )

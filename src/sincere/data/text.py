@@ -1,0 +1,97 @@
+"""Text as numbers, without a vocabulary: words and their pieces, hashed alike on every machine."""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sincere.errors import InputError, OptionError
+
+WORDS = 64  # at most, where the caller names no number: a sentence or two
+PIECES = 12
+BUCKETS = 2**17
+# A run of letters and digits, with apostrophes inside (`don't`); or one other sign.
+TOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[^\w\s]|_")
+
+
+def tokens(text: str) -> list[str]:
+    """Lower-cased words, and punctuation marks as words of their own.
+
+    >>> tokens("Haven't I paid £5?")
+    ["haven't", 'i', 'paid', '£', '5', '?']
+    """
+    return TOKEN.findall(text.lower())
+
+
+@lru_cache(maxsize=1 << 18)
+def piece_number(piece: str, buckets: int) -> int:
+    """The number of a piece, 1 to buckets − 1, from BLAKE2: the same in every process (`hash` is salted)."""
+    digest = hashlib.blake2b(piece.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return 1 + int.from_bytes(digest, "little") % (buckets - 1)
+
+
+def character_grams(word: str) -> list[str]:
+    """Runs of 3 to 5 characters of `<word>`, the whole left out; the marks tell beginnings and ends apart.
+
+    >>> character_grams("card")
+    ['<ca', 'car', 'ard', 'rd>', '<car', 'card', 'ard>', '<card', 'card>']
+    """
+    marked = f"<{word}>"
+    return [marked[i : i + n] for n in (3, 4, 5) if n < len(marked) for i in range(len(marked) - n + 1)]
+
+
+@lru_cache(maxsize=1 << 16)
+def gram_numbers(word: str, places: int, buckets: int) -> tuple[int, ...]:
+    """Numbers of the word's runs of characters, at most `places`.
+
+    A long word has more runs than places; they are then taken at even distances, so that its end counts too.
+    """
+    grams = character_grams(word)
+    if len(grams) > places:
+        grams = [grams[i * len(grams) // places] for i in range(places)]
+    return tuple(piece_number(f"gram {gram}", buckets) for gram in grams)
+
+
+def word_numbers(word: str, before: str, pieces: int, buckets: int) -> tuple[int, ...]:
+    """At most `pieces` numbers: the word itself, the word with the one before it, and its runs of characters."""
+    whole = (piece_number(f"word {word}", buckets), piece_number(f"pair {before} {word}", buckets))
+    return whole[:pieces] + gram_numbers(word, max(pieces - 2, 0), buckets)
+
+
+def words_for(texts: Sequence[str]) -> int:
+    """How many words to keep: 98 of 100 texts stay whole, up to `WORDS`."""
+    lengths = [len(tokens(text)) for text in texts]
+    return int(min(max(np.quantile(lengths, 0.98, method="inverted_cdf"), 1), WORDS)) if lengths else 1
+
+
+def hash_texts(texts: Sequence[str], *, words: int, pieces: int = PIECES, buckets: int = BUCKETS) -> Tensor:
+    """Texts as int32 (n, words, pieces): the numbers of each word's pieces, 0 where there is none.
+
+    Piece 0 of a word is the word itself, piece 1 the word with the one before it (word order, even for an encoder
+    that only adds up), the others are its runs of 3 to 5 characters, so that a word never seen in training still has
+    parts that were. Numbers lie between 1 and buckets − 1: an `nn.EmbeddingBag(buckets, …, padding_idx=0)` over the
+    pieces gives each word's vector. The same text gives the same numbers in every process and on every machine; words
+    after the first `words` are cut.
+
+    >>> hash_texts(["Card lost!", "lost"], words=4)[:, :, 0].tolist()
+    [[100044, 44448, 100808, 0], [44448, 0, 0, 0]]
+    """
+    for name, value, least in (("words", words, 1), ("pieces", pieces, 1), ("buckets", buckets, 2)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise OptionError(f"{name} must be a whole number of at least {least}: got {value!r}.")
+    if isinstance(texts, str):
+        raise InputError("texts must be a list of texts: got one text. Put it in brackets: [text].")
+    hashed = np.zeros((len(texts), words, pieces), np.int32)
+    for row, text in zip(hashed, texts, strict=True):
+        if not isinstance(text, str):
+            raise InputError(f"texts must be strings: got {type(text).__name__}, {text!r}.")
+        before = ""
+        for place, word in zip(row, tokens(text), strict=False):
+            numbers = word_numbers(word, before, pieces, buckets)
+            place[: len(numbers)] = numbers
+            before = word
+    return torch.from_numpy(hashed)

@@ -1,0 +1,71 @@
+"""Texts with a class each, and TREC's lines of them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sincere.data.labelled import Form
+from sincere.data.options import Settings
+from sincere.data.samples import Classes, Rendered, listed, number_classes
+from sincere.data.text import hash_texts, tokens, words_for
+from sincere.errors import InputError
+from sincere.types import Kind
+
+TREC_LINE = re.compile(r"(?P<coarse>[A-Za-z]+):(?P<fine>[A-Za-z]+)\s+(?P<question>\S.*)")
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Texts of any length."""
+
+    texts: tuple[str, ...]
+    classes: Classes
+
+    @property
+    def kind(self) -> Kind:
+        return "text"
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        return self.texts
+
+    def form(self, settings: Settings) -> Form:
+        words = settings.words or words_for(self.texts)
+        return Form("text", (words, settings.pieces), buckets=settings.buckets)
+
+    def render(self, form: Form) -> Rendered:
+        assert form.buckets is not None  # Form requires it of text
+        words, pieces = form.shape
+        hashed = hash_texts(self.texts, words=words, pieces=pieces, buckets=form.buckets)
+        cut = sum(len(tokens(text)) > words for text in self.texts)
+        note = f"{cut} of {len(self.texts)} texts are longer than {words} words and were cut there; words chooses."
+        return Rendered(hashed, notes=(note,) if cut else ())
+
+
+def texts_from(texts: Sequence[str], labels: Sequence[str], lines: Sequence[int], what: str) -> Texts:
+    """Texts that hold at least one word each; refuses others and says on which lines they are."""
+    if empty := [line for line, text in zip(lines, texts, strict=True) if not tokens(text)]:
+        raise InputError(
+            f"every text of {what} must hold a word: {len(empty)} of {len(texts)} hold none, lines {listed(empty, 5)}. "
+            "Remove them, or choose another column with input_column."
+        )
+    return Texts(tuple(texts), number_classes(labels))
+
+
+def read_trec(path: Path, settings: Settings) -> Texts:
+    """Lines `COARSE:fine question` in Latin-1, as Li and Roth (2002) publish them; coarse classes unless chosen."""
+    questions, labels, numbers = [], [], []
+    for number, line in enumerate(path.read_text(encoding="latin-1").split("\n"), start=1):
+        if not line.strip():
+            continue
+        match = TREC_LINE.fullmatch(line.strip())
+        if match is None:
+            raise InputError(f"{path} must hold lines like 'NUM:dist How far is it ?': line {number} is {line[:60]!r}.")
+        # A fine class is told apart by both names: ENTY:other is not DESC:other.
+        labels.append(match["coarse"] if settings.level != "fine" else f"{match['coarse']}:{match['fine']}")
+        questions.append(match["question"])
+        numbers.append(number)
+    if not questions:
+        raise InputError(f"{path} is empty: expected lines like 'NUM:dist How far is it ?'.")
+    return texts_from(questions, labels, numbers, str(path))

@@ -1,0 +1,252 @@
+"""Bad data: each case stops with a message that names the place, what was found, and what to do."""
+
+import json
+
+import numpy as np
+import pytest
+
+from data_files import write_idx, write_images, write_wav
+from sincere.data import open_data
+from sincere.errors import InputError, OptionError
+
+GOOD = "text,label\n" + "some words,a\nother words,b\n" * 4
+
+
+def csv(content):
+    return lambda folder: _write(folder / "t.csv", content.encode())
+
+
+def jsonl(*rows):
+    return lambda folder: _write(folder / "t.jsonl", "\n".join(map(json.dumps, rows)).encode())
+
+
+def npz(**arrays):
+    def write(folder):
+        np.savez(folder / "t.npz", **arrays)
+        return folder / "t.npz"
+
+    return write
+
+
+def idx(images, labels):
+    def write(folder):
+        write_idx(folder / "train-images-idx3-ubyte", images)
+        write_idx(folder / "train-labels-idx1-ubyte", labels)
+        return folder
+
+    return write
+
+
+def raw(name, content):
+    return lambda folder: _write(folder / name, content)
+
+
+def _write(path, content):
+    path.write_bytes(content)
+    return path
+
+
+def images(counts, **extra):
+    def write(folder):
+        write_images(folder / "data", counts)
+        for name, content in extra.items():
+            (folder / "data" / name).write_bytes(content)
+        return folder / "data"
+
+    return write
+
+
+def loose_images(folder):
+    write_images(folder, {"only": 3})
+    return folder / "only"
+
+
+def both_kinds(folder):
+    write_images(folder / "d", {"a": 2})
+    write_wav(folder / "d" / "b" / "0.wav", np.zeros(4))
+    return folder / "d"
+
+
+def other_sound(folder):
+    (folder / "d" / "a").mkdir(parents=True)
+    (folder / "d" / "a" / "0.mp3").write_bytes(b"ID3")
+    return folder / "d"
+
+
+def two_parts(train, test):
+    def write(folder):
+        _write(folder / "train.csv", train.encode())
+        return _write(folder / "test.csv", test.encode()).parent
+
+    return write
+
+
+X, Y = np.zeros((8, 3)), np.arange(8) % 2
+BROKEN = X.copy()
+BROKEN[2, 1], BROKEN[5, 0] = np.nan, np.inf
+PIXELS = np.zeros((8, 2, 2), np.uint8)
+
+# what is wrong: (writer, words of the message)
+CASES = {
+    "no such file": (lambda folder: folder / "none.csv", ["none.csv", "no such file or folder", "cifar10:PATH"]),
+    "unknown suffix": (raw("data.xlsx", b"PK"), ["data.xlsx", "no known suffix"]),
+    "archive without a name": (raw("some.tar.gz", b"PK"), ["write cifar10:PATH or cifar100:PATH"]),
+    "empty folder": (lambda folder: folder, ["sub-folder per class", "it is empty"]),
+    "folder without classes": (loose_images, ["sub-folder per class", "3 files lie side by side", "0.png"]),
+    "one class": (images({"cat": 5}), ["at least two classes", "has one, cat, with 5 samples"]),
+    "one class beside an empty folder": (images({"cat": 5, "dog": 0}), ["at least two classes", "cat"]),
+    "images and sound": (both_kinds, ["2 images and 1 WAV files", "kind='image'"]),
+    "sound that is not WAV": (other_sound, ["not WAV", "ffmpeg"]),
+    "empty CSV": (csv(""), ["t.csv is empty"]),
+    "blank CSV": (csv("\n \n"), ["t.csv is empty"]),
+    "header alone": (csv("text,label\n"), ["t.csv", "at least one row"]),
+    "no header": (csv("1,2,0\n3,4,1\n"), ["line of column names", "first line is 1, 2, 0"]),
+    "no label column": (csv("words,mood\nhi,good\n"), ["'words', 'mood'", "label_column='…'"]),
+    "index and label only": (csv("id,label\n1,a\n2,b\n"), ["something to learn from", "numbers of rows"]),
+    "label column only": (csv("label\na\nb\n"), ["something to learn from", "'label'"]),
+    "same name twice": (csv("a,a,label\n1,2,x\n"), ["different name for every column", "a comes twice"]),
+    "row of another length": (csv(GOOD + "one, two, three,a\n"), ["2 fields", "line 10 has 4", "Quote"]),
+    "open quotation": (csv(GOOD + '"never closed,a\n'), ["t.csv", "line 10", "end of data"]),
+    "missing label": (csv(GOOD + "no label here,\n"), ["'label'", "1 of 9 have none", "lines 10"]),
+    "text without a word": (csv(GOOD + '"  ",a\n'), ["must hold a word", "1 of 9", "lines 10"]),
+    "not UTF-8": (raw("t.csv", GOOD.encode() + "é,a\n".encode("latin-1")), ["t.csv", "utf-8", "encoding='latin-1'"]),
+    "words among numbers": (
+        csv("a,b,label\n1,2,x\n3,red,y\n"),
+        ["column 'b'", "must hold numbers", "line 3 holds 'red'"],
+    ),
+    "missing number": (
+        csv("a,b,label\n1,2,x\n3,,y\n4,nan,y\n"),
+        ["line 3 column 'b', line 4 column 'b'", "2 of 3 rows"],
+    ),
+    "several texts": (csv("q1,q2,label\nhi,ho,a\n"), ["one column of text", "'q1', 'q2'", "input_column"]),
+    "labels are measurements": (
+        csv("a,y\n" + "".join(f"{i},{i / 7:.4f}\n" for i in range(9))),
+        ["at least two classes must have two samples", "9 classes for 9 samples", "measurements"],
+    ),
+    "JSON broken": (
+        raw("t.jsonl", b'{"text": "a", "label": 1}\n{"text"\n'),
+        ["t.jsonl", "line 2", "JSON object a line"],
+    ),
+    "JSON list": (jsonl([1, 2]), ["line 1 is a list"]),
+    "JSON text is a list": (jsonl({"text": ["a"], "label": 1}), ["'text'", "line 1 holds a list"]),
+    "JSON label is NaN": (jsonl({"text": "a", "label": 1.0}, {"text": "b", "label": np.nan}), ["1 of 2 have none"]),
+    "JSON lacks a label": (jsonl({"text": "a", "label": 1}, {"text": "b"}), ["1 of 2 have none", "lines 2"]),
+    "Parquet broken": (raw("t.parquet", b"PAR1 no more"), ["t.parquet", "cannot be read as Parquet"]),
+    "empty npz": (raw("t.npz", b""), ["t.npz is empty"]),
+    "npz broken": (raw("t.npz", b"PK\3\4 no zip"), ["t.npz cannot be read"]),
+    "npz of objects": (npz(x=X, y=np.array([{}] * 8)), ["t.npz", "pickled Python objects are never loaded"]),
+    "npz with other names": (npz(points=X, colour=Y), ["points (8, 3), colour (8,)", "input_column='…'"]),
+    "labels do not match": (npz(x=X, y=Y[:7]), ["one label per sample", "(8, 3)", "7 labels"]),
+    "one-hot labels": (npz(x=X, y=np.eye(8)), ["one class each: got (8, 8)", "argmax(1)"]),
+    "fractional labels": (npz(x=X, y=Y + 0.5), ["whole numbers or text", "fractions"]),
+    "NaN features": (npz(x=BROKEN, y=Y), ["2 of 8 rows", "row 2 column 1, row 5 column 0", "Fill or remove"]),
+    "too large for float32": (npz(x=np.full((8, 1), 1e300), y=Y), ["8 of 8 rows", "infinity"]),
+    "float images": (npz(x=np.zeros((8, 4, 4)), y=Y), ["(8, 4, 4)", "kind='array' flattens"]),
+    "no features": (npz(x=np.zeros((8, 0)), y=Y), ["at least one feature", "(8, 0)"]),
+    "text as features": (npz(x=np.array([["a"]] * 8), y=Y), ["must hold numbers", "<U1"]),
+    "class names too few": (npz(x=X, y=Y + 1, class_names=["a", "b"]), ["between 0 and 1", "1 to 2"]),
+    "test part only": (npz(x_test=X, y_test=Y), ["samples to train on"]),
+    "npy without labels": (lambda folder: _npy(folder), ["x.npy", "y.npy", "label_column='PATH'"]),
+    "IDX cut": (idx(PIXELS, Y.astype(np.uint8)[:5]), ["train-labels-idx1-ubyte", "expected (8,), got (5,)"]),
+    "IDX without labels": (
+        lambda folder: (write_idx(folder / "train-images-idx3-ubyte", PIXELS), folder)[1],
+        ["labels beside it", "train-labels-idx1-ubyte.gz"],
+    ),
+    "IDX of two sets": (
+        lambda folder: [write_idx(folder / f"{n}-train-images-idx3-ubyte", PIXELS) for n in "ab"] and folder,
+        ["one data set", "a-train-images", "b-train-images"],
+    ),
+    "IDX test only": (
+        lambda folder: (write_idx(folder / "t10k-images-idx3-ubyte", PIXELS), folder)[1],
+        ["train-images"],
+    ),
+    "IDX empty": (lambda folder: raw("train-images-idx3-ubyte", b"")(folder).parent, ["is empty"]),
+    "IDX of something else": (
+        lambda folder: raw("train-images-idx3-ubyte", b"\x89PNG....")(folder).parent,
+        ["opening with 00 00 08: got 89 50 4e 47"],
+    ),
+    "IDX too short": (
+        lambda folder: raw("train-images-idx3-ubyte", b"\0\0\x08\x03" + b"\0\0\0\x02" * 3 + b"abc")(folder).parent,
+        ["(2, 2, 2) bytes", "8 in all: got 3"],
+    ),
+    "IDX .gz broken": (
+        lambda folder: raw("train-images-idx3-ubyte.gz", b"\x1f\x8b broken")(folder).parent,
+        ["broken .gz"],
+    ),
+    "TREC line": (raw("a.label", b"NUM:dist How far ?\nHow far ?\n"), ["a.label", "line 2 is 'How far ?'"]),
+    "TREC empty": (raw("a.label", b"\n"), ["a.label is empty"]),
+    "test has another class": (two_parts(GOOD, "text,label\nnew,c\n"), ["must match", "a, b", "also has c"]),
+    "test is of another kind": (two_parts(GOOD, "size,label\n1,a\n2,b\n"), ["one kind, text", "array"]),
+    "test has other columns": (
+        two_parts("a,b,label\n" + "1,2,x\n3,4,y\n" * 3, "a,b,c,label\n1,2,3,x\n"),
+        ["2 features: got 3"],
+    ),
+}
+
+
+def _npy(folder):
+    np.save(folder / "x.npy", X)
+    return folder / "x.npy"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_message_says_what_is_wrong(case, tmp_path):
+    write, parts = CASES[case]
+    source = write(tmp_path)
+    with pytest.raises(InputError) as error:
+        open_data(source)
+    for part in parts:
+        assert part in str(error.value)
+
+
+def test_two_files_for_one_part(tmp_path):
+    for name in ("train.csv", "train.tsv", "test.csv"):
+        (tmp_path / name).write_text(GOOD)
+    with pytest.raises(InputError, match=r"both train\.csv and train\.tsv"):
+        open_data(tmp_path)
+
+
+def test_no_image_can_be_read(tmp_path):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "0.png").write_bytes(b"")
+    with pytest.raises(InputError, match=r"none of the 2 images can be read; the first is .*0\.png"):
+        open_data(tmp_path, unreadable="skip")
+
+
+OPTIONS = {
+    "unknown": ({"image_sise": 3}, "unknown option 'image_sise'. Did you mean 'image_size'?"),
+    "kind": ({"kind": "video"}, "kind must be one of 'image', 'array', 'text', 'sound'"),
+    "level": ({"level": "middle"}, "level must be one of 'fine', 'coarse'"),
+    "unreadable": ({"unreadable": "ignore"}, "unreadable must be one of 'stop', 'skip'"),
+    "image_size": ({"image_size": 0}, "image_size must be a whole number of at least 1: got 0"),
+    "seconds": ({"seconds": -1.0}, "seconds must be positive: got -1.0"),
+    "seed": ({"seed": 0.5}, "seed must be a whole number: got 0.5"),
+    "shares": ({"test_share": 0.8, "validation_share": 0.3}, "together less than 1"),
+    "no test part": ({"test_share": 0}, "test_share must be above 0 where the source has no test part"),
+    "digits as text": ({"kind": "text"}, "digits are images, or arrays of 64 features: got kind='text'"),
+}
+
+
+@pytest.mark.parametrize("case", OPTIONS)
+def test_options_are_checked(case):
+    options, message = OPTIONS[case]
+    with pytest.raises(OptionError) as error:
+        open_data("digits", **options)
+    assert message in str(error.value)
+
+
+def test_too_few_samples_for_a_share(tmp_path):
+    (tmp_path / "t.csv").write_text("text,label\n" + "some words,a\nother words,b\n" * 2)
+    splits = open_data(tmp_path / "t.csv")
+    assert (len(splits.train), splits.validation, len(splits.test)) == (3, None, 1)
+    assert "no validation part: t has too few samples for a share of 0.1" in splits.note[0]
+    with pytest.raises(InputError, match=r"test part must hold samples: t has too few for a share of 0\.05"):
+        open_data(tmp_path / "t.csv", test_share=0.05)
+
+
+def test_a_class_of_one_sample_is_said(tmp_path):
+    (tmp_path / "t.csv").write_text(GOOD + "a lonely text,c\n")
+    splits = open_data(tmp_path / "t.csv", validation_share=0)
+    assert "1 classes have one sample to train on, so no positive: c." in splits.note
+    assert splits.train.class_counts()[2] == 1

@@ -1,0 +1,354 @@
+"""Readers: small files written by other means give back what was written."""
+
+import inspect
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from data_files import write_idx, write_images
+from sincere.data import open_data, read_data
+from sincere.errors import InputError, OptionError
+
+RNG = np.random.default_rng(0)
+
+
+def test_digits_are_scikit_learns():
+    bunch = load_digits()
+    data, _ = read_data("digits")
+    assert torch.equal((data.inputs.flatten(1).double() * 16 / 255).round(), torch.from_numpy(bunch.data))
+    assert data.labels.tolist() == bunch.target.tolist()
+    assert (data.kind, data.name, data.class_names) == ("image", "digits", tuple("0123456789"))
+    as_array, _ = read_data("digits", kind="array")
+    np.testing.assert_array_equal(as_array.inputs.numpy(), bunch.data.astype(np.float32))
+
+
+def test_a_split_is_the_same_twice_and_complete():
+    first, again, other = (open_data("digits", seed=seed) for seed in (0, 0, 1))
+    assert torch.equal(first.test.inputs, again.test.inputs)
+    assert not torch.equal(first.test.inputs, other.test.inputs)
+    assert len(first.train) + len(first.validation) + len(first.test) == 1797
+    assert open_data("digits", validation_share=0).validation is None
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_idx(tmp_path, suffix):
+    images, labels = RNG.integers(0, 256, (12, 4, 3), dtype=np.uint8), np.arange(12, dtype=np.uint8) % 3 + 5
+    for part, n in (("train", 12), ("t10k", 5)):
+        write_idx(tmp_path / f"{part}-images-idx3-ubyte{suffix}", images[:n])
+        write_idx(tmp_path / f"{part}-labels-idx1-ubyte{suffix}", labels[:n])
+    splits = open_data(tmp_path, validation_share=0)
+    np.testing.assert_array_equal(splits.train.inputs[:, 0].numpy(), images)
+    assert splits.train.class_names == ("5", "6", "7")
+    assert splits.test.labels.tolist() == (labels[:5] - 5).tolist()
+
+
+def test_a_plain_idx_file_goes_before_its_gz(tmp_path):
+    for name, value in (("train-images-idx3-ubyte", 1), ("train-images-idx3-ubyte.gz", 2)):
+        write_idx(tmp_path / name, np.full((8, 2, 2), value, np.uint8))
+    write_idx(tmp_path / "train-labels-idx1-ubyte.gz", np.arange(8, dtype=np.uint8) % 2)
+    assert read_data(tmp_path)[0].inputs.unique().tolist() == [1]
+
+
+def test_images_by_folder(tmp_path):
+    write_images(tmp_path / "pets", {"dog": 6, "cat": 5})
+    (tmp_path / "pets" / ".hidden").mkdir()
+    (tmp_path / "pets" / "cat" / "notes.txt").write_text("about cats")
+    data, notes = read_data(tmp_path / "pets")
+    assert (data.class_names, data.name, data.form.shape) == (("cat", "dog"), "pets", (3, 6, 5))
+    for image, label, path in zip(data.inputs, data.labels.tolist(), data.shown, strict=True):
+        np.testing.assert_array_equal(image.permute(1, 2, 0).numpy(), np.asarray(Image.open(path)))
+        assert f"/{data.class_names[label]}/" in path
+    assert len(notes) == 1
+    assert "notes.txt" in notes[0]
+
+
+def test_train_and_test_folders_stay_apart(tmp_path):
+    write_images(tmp_path / "train", {"a": 8, "b": 8})
+    write_images(tmp_path / "test", {"b": 3})
+    splits = open_data(tmp_path, validation_share=0.25)
+    assert (len(splits.train), len(splits.validation), len(splits.test)) == (12, 4, 3)
+    assert all("/test/b/" in path for path in splits.test.shown)
+    assert splits.test.labels.tolist() == [1, 1, 1]
+    write_images(tmp_path / "val", {"a": 2, "b": 2})
+    splits = open_data(tmp_path)
+    assert (len(splits.train), len(splits.validation), len(splits.test)) == (16, 4, 3)
+
+
+def test_train_can_be_a_class(tmp_path):
+    write_images(tmp_path, {"bus": 4, "car": 4, "train": 4})
+    assert read_data(tmp_path)[0].class_names == ("bus", "car", "train")
+
+
+def test_images_come_to_the_most_common_size(tmp_path):
+    write_images(tmp_path, {"a": 6, "b": 6}, size=(6, 5))
+    wide = np.zeros((12, 30, 3), np.uint8)
+    wide[:, 10:20] = (200, 100, 50)  # what a centre crop keeps
+    Image.fromarray(wide).save(tmp_path / "a" / "wide.png")
+    data, notes = read_data(tmp_path)
+    assert data.form.shape == (3, 6, 5)
+    assert "1 of 13 images were scaled and cropped to 6×5" in notes[0]
+    assert data.inputs[data.shown.index(str(tmp_path / "a" / "wide.png"))][:, :, 2].float().mean(1).tolist() == [
+        200.0,
+        100.0,
+        50.0,
+    ]
+    assert read_data(tmp_path, image_size=4)[0].form.shape == (3, 4, 4)
+
+
+def test_grey_deep_transparent_and_turned_images(tmp_path):
+    write_images(tmp_path, {"a": 3, "b": 3}, size=(4, 6), mode="L")
+    Image.fromarray(np.full((4, 6), 0x1234, np.uint16)).save(tmp_path / "a" / "deep.png")
+    data, _ = read_data(tmp_path)
+    assert data.form.shape == (1, 4, 6)
+    assert data.inputs[data.shown.index(str(tmp_path / "a" / "deep.png"))].unique().tolist() == [0x12]
+
+    Image.new("RGBA", (6, 4), (10, 20, 30, 0)).save(tmp_path / "b" / "clear.png")
+    turned = Image.fromarray(np.arange(24, dtype=np.uint8).reshape(6, 4))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # shown after a quarter turn clockwise
+    turned.save(tmp_path / "b" / "turned.png", exif=exif)
+    data, _ = read_data(tmp_path)
+    assert data.form.shape == (3, 4, 6)
+    assert data.inputs[data.shown.index(str(tmp_path / "b" / "clear.png"))].unique().tolist() == [255]
+    shown = data.inputs[data.shown.index(str(tmp_path / "b" / "turned.png"))][0].numpy()
+    np.testing.assert_array_equal(shown, np.rot90(np.arange(24).reshape(6, 4), -1))
+
+
+def test_a_large_photograph_is_taken_small(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        for i in range(2):
+            Image.new("RGB", (600, 500), (i, 90, 0)).save(tmp_path / name / f"{i}.jpg")
+    data, notes = read_data(tmp_path)
+    assert data.form.shape == (3, 224, 224)
+    assert "4 of 4 images were scaled and cropped to 224×224; image_size chooses" in notes[0]
+
+
+def test_an_unreadable_image_is_named(tmp_path):
+    write_images(tmp_path, {"a": 5, "b": 5})
+    (tmp_path / "a" / "broken.png").write_bytes(b"no image")
+    whole = (tmp_path / "b" / "1.png").read_bytes()
+    (tmp_path / "b" / "cut.png").write_bytes(whole[:50])
+    with pytest.raises(InputError, match=r"2 of 12 are not: .*a/broken\.png.*b/cut\.png.*unreadable='skip'"):
+        read_data(tmp_path)
+    data, notes = read_data(tmp_path, unreadable="skip")
+    assert len(data) == 10
+    assert not any("broken" in path or "cut" in path for path in data.shown)
+    assert "2 of 12 files were skipped" in notes[0]
+    assert "broken.png" in notes[0]
+
+
+def test_npz(tmp_path):
+    x, y = RNG.normal(size=(30, 4)), RNG.integers(0, 3, 30)
+    np.savez(tmp_path / "one.npz", X=x, y=y, class_names=["red", "green", "blue"])
+    data, _ = read_data(tmp_path / "one.npz")
+    np.testing.assert_array_equal(data.inputs.numpy(), x.astype(np.float32))
+    assert [data.class_names[i] for i in data.labels] == [("red", "green", "blue")[i] for i in y]
+
+    names = np.array(["b", "a"])[y % 2]
+    np.savez(tmp_path / "parts.npz", x_train=x, y_train=names, x_test=x[:5], y_test=names[:5])
+    splits = open_data(tmp_path / "parts.npz", validation_share=0)
+    assert (len(splits.train), len(splits.test), splits.train.class_names) == (30, 5, ("a", "b"))
+
+    np.savez(tmp_path / "named.npz", points=x, colour=y[:, None])
+    data, _ = read_data(tmp_path / "named.npz", input_column="points", label_column="colour")
+    assert data.labels.tolist() == y.tolist()
+
+
+@pytest.mark.parametrize("layout", ["nhw", "nhwc", "nchw"])
+def test_npz_of_images(tmp_path, layout):
+    images = RNG.integers(0, 256, (10, 3, 8, 7), dtype=np.uint8)
+    stored = {"nhw": images[:, 0], "nhwc": images.transpose(0, 2, 3, 1), "nchw": images}[layout]
+    np.savez(tmp_path / "i.npz", images=stored, labels=np.arange(10) % 2)
+    data, _ = read_data(tmp_path / "i.npz")
+    np.testing.assert_array_equal(data.inputs.numpy(), images[:, :1] if layout == "nhw" else images)
+    flat, _ = read_data(tmp_path / "i.npz", kind="array")
+    assert flat.form.shape == (stored[0].size,)
+
+
+def test_ready_images_are_fitted_like_pillow(tmp_path):
+    smooth = np.stack(np.meshgrid(np.linspace(0, 255, 32), np.linspace(255, 0, 48)), -1).mean(-1).astype(np.uint8)
+    np.savez(tmp_path / "i.npz", x=np.stack([smooth] * 4), y=[0, 0, 1, 1])
+    data, _ = read_data(tmp_path / "i.npz", image_size=16)
+    expected = np.asarray(Image.fromarray(smooth).resize((16, 24), Image.Resampling.BILINEAR))[4:20]
+    assert np.abs(data.inputs[0, 0].numpy().astype(int) - expected).max() <= 1
+    digits, _ = read_data("digits")
+    coloured, _ = read_data(tmp_path / "i.npz", form=digits.form)
+    assert coloured.form == digits.form
+
+
+def test_npy_pair(tmp_path):
+    x, y = RNG.normal(size=(12, 2)), np.arange(12) % 4
+    np.save(tmp_path / "x_train.npy", x)
+    np.save(tmp_path / "y_train.npy", y)
+    np.save(tmp_path / "other.npy", y[::-1])
+    assert read_data(tmp_path / "x_train.npy")[0].labels.tolist() == y.tolist()
+    other, _ = read_data(tmp_path / "x_train.npy", label_column=str(tmp_path / "other.npy"))
+    assert other.labels.tolist() == y[::-1].tolist()
+
+
+ROWS = [("yes, please", "agree", 1.5, 2), ('he said "no"', "refuse", -3.0, 4), ("no\nway", "refuse", 0.25, 8)] * 4
+
+
+def write_table(path, columns):
+    """Through pandas-free writers: csv by hand, JSON by json, Parquet by pyarrow."""
+    names, rows = list(columns), list(zip(*columns.values(), strict=True))
+    if path.suffix == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        pq.write_table(pa.table(columns), path)
+    elif path.suffix == ".jsonl":
+        path.write_text("\n".join(json.dumps(dict(zip(names, row, strict=True))) for row in rows) + "\n\n")
+    else:
+        mark = "\t" if path.suffix == ".tsv" else ","
+        quoted = [['"' + str(cell).replace('"', '""') + '"' for cell in row] for row in rows]
+        path.write_text("\n".join(mark.join(row) for row in [names, *quoted]) + "\n", encoding="utf-8-sig")
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
+def test_tables(tmp_path, suffix):
+    texts, labels, first, second = map(list, zip(*ROWS, strict=True))
+    path = write_table(tmp_path / f"talk.{suffix}", {"Sentence": texts, "Intent": labels})
+    data, _ = read_data(path)
+    assert (data.kind, data.shown, data.class_names) == ("text", tuple(texts), ("agree", "refuse"))
+    assert [data.class_names[i] for i in data.labels] == labels
+
+    path = write_table(tmp_path / f"numbers.{suffix}", {"a": first, "class": labels, "b": second})
+    data, _ = read_data(path)
+    assert data.kind == "array"
+    assert data.inputs.tolist() == [[a, float(b)] for a, b in zip(first, second, strict=True)]
+    with_other_label, _ = read_data(path, label_column="b", kind="text", input_column="class")
+    assert with_other_label.class_names == ("2", "4", "8")
+
+
+def test_numbers_of_rows_are_not_learned_from(tmp_path):
+    path = write_table(tmp_path / "t.csv", {"Id": range(12), "size": [1, 2, 3] * 4, "label": ["a", "b"] * 6})
+    data, notes = read_data(path)
+    assert data.inputs.flatten().tolist() == [1, 2, 3] * 4
+    assert "column 'Id'" in notes[0]
+
+
+def test_signatures_show_the_options():
+    parameters = inspect.signature(open_data).parameters
+    assert parameters["test_share"].default == 0.2
+    assert list(inspect.signature(read_data).parameters)[:4] == ["source", "form", "class_names", "part"]
+
+
+def test_train_and_test_tables_make_one_data_set(tmp_path):
+    texts, labels, *_ = map(list, zip(*ROWS, strict=True))
+    write_table(tmp_path / "train.csv", {"text": texts, "label": labels})
+    write_table(tmp_path / "test.csv", {"text": ["a far longer text than any other"], "label": ["refuse"]})
+    (tmp_path / "LICENSE").write_text("free")
+    splits = open_data(tmp_path, validation_share=0)
+    assert splits.test.labels.tolist() == [1]
+    assert splits.test.form == splits.train.form
+    assert "LICENSE" in splits.note[0]
+    assert any(note.startswith("test: 1 of 1 texts are longer than") for note in splits.note)
+    named = open_data(tmp_path / "train.csv", test=tmp_path / "test.csv", validation_share=0)
+    assert torch.equal(named.test.inputs, splits.test.inputs)
+
+
+def test_semicolons_and_other_encodings(tmp_path):
+    (tmp_path / "t.csv").write_text("texte;label\n" + "café, thé;a\nœuf;b\n" * 2, encoding="cp1252")
+    data, _ = read_data(tmp_path / "t.csv", encoding="cp1252")
+    assert data.shown[:2] == ("café, thé", "œuf")
+
+
+def test_trec(tmp_path):
+    lines = ["NUM:dist How far is it ?", "LOC:city Where is Zürich ?", "ENTY:other What ?", "DESC:other So ?"] * 3
+    (tmp_path / "train_5500.label").write_text("\n".join(lines) + "\n", encoding="latin-1")
+    (tmp_path / "TREC_10.label").write_text("LOC:city Where ?\n", encoding="latin-1")
+    splits = open_data(tmp_path, validation_share=0)
+    assert (splits.train.name, splits.train.class_names) == ("trec", ("DESC", "ENTY", "LOC", "NUM"))
+    assert splits.train.shown[1] == "Where is Zürich ?"
+    assert splits.test.labels.tolist() == [2]
+    fine = open_data(f"trec:{tmp_path}", level="fine", validation_share=0)
+    assert fine.train.class_names == ("DESC:other", "ENTY:other", "LOC:city", "NUM:dist")
+    alone, _ = read_data(tmp_path / "train_5500.label")
+    assert len(alone) == 12
+
+
+def test_later_data_comes_in_the_form_and_classes_of_the_first(tmp_path):
+    texts, labels, *_ = map(list, zip(*ROWS, strict=True))
+    train, _ = read_data(
+        write_table(tmp_path / "a.csv", {"text": texts, "label": labels}), words=9, pieces=3, buckets=50
+    )
+    later, notes = read_data(
+        write_table(tmp_path / "b.csv", {"text": ["w " * 12], "label": ["refuse"]}),
+        form=train.form,
+        class_names=train.class_names,
+    )
+    assert later.form == train.form
+    assert later.labels.tolist() == [1]
+    assert "longer than 9 words" in notes[0]
+    with pytest.raises(InputError, match="no test part of its own"):
+        read_data(tmp_path / "a.csv", part="test")
+
+
+def torchvision_stub(monkeypatch, **sets):
+    package, datasets = ModuleType("torchvision"), ModuleType("torchvision.datasets")
+    for name, dataset in sets.items():
+        setattr(datasets, name, dataset)
+    monkeypatch.setitem(sys.modules, "torchvision", package)
+    monkeypatch.setitem(sys.modules, "torchvision.datasets", datasets)
+
+
+class Shapes:
+    """As torchvision's data sets are: a root, a part, pairs of a PIL image and a number."""
+
+    classes = ("circle", "square")
+
+    def __init__(self, root, train=True, transform=None, download=False):
+        if not (Path(root) / "shapes").exists():
+            raise RuntimeError("Dataset not found.")
+        self.count = 8 if train else 4
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        size = (6, 6) if index != 3 else (12, 9)
+        return Image.new("RGB", size, (index, 0, 9)), index % 2
+
+
+def test_torchvision_data_sets_by_name(monkeypatch, tmp_path):
+    torchvision_stub(monkeypatch, Shapes=Shapes)
+    with pytest.raises(InputError, match=r"Dataset not found.*torchvision\.datasets\.Shapes\(.*download=True\)"):
+        open_data(f"torchvision:Shapes:{tmp_path}")
+    (tmp_path / "shapes").touch()
+    splits = open_data(f"torchvision:Shapes:{tmp_path}", validation_share=0)
+    assert splits.train.inputs[:, 0, 0, 0].tolist() == list(range(8))
+    assert splits.train.form.shape == (3, 6, 6)
+    assert (splits.train.class_names, splits.train.name) == (("circle", "square"), "shapes")
+    assert splits.test.labels.tolist() == [0, 1, 0, 1]
+    with pytest.raises(OptionError, match="must name one of Shapes: got 'Sapes'"):
+        open_data(f"torchvision:Sapes:{tmp_path}")
+    with pytest.raises(OptionError, match="must name the folder with the data"):
+        open_data("torchvision:Shapes")
+
+
+@pytest.mark.parametrize(
+    ("missing", "source", "extra"),
+    [
+        ("sklearn.datasets", "digits", "lab"),
+        ("PIL.Image", "pets", "lab"),
+        ("pyarrow.parquet", "t.parquet", "parquet"),
+        ("torchvision.datasets", "torchvision:MNIST:.", "vision"),
+    ],
+)
+def test_a_missing_package_is_named_with_its_extra(monkeypatch, tmp_path, missing, source, extra):
+    write_images(tmp_path / "pets", {"a": 2, "b": 2})
+    (tmp_path / "t.parquet").write_bytes(b"PAR1")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(OptionError, match=rf"{missing.split('.')[0]}.*pip install \"sincere\[{extra}\]\""):
+        open_data(source)
