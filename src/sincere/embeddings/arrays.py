@@ -1,0 +1,133 @@
+"""Arrays that somebody else made, read without trusting them: no pickled object is ever loaded."""
+
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from sincere.errors import InputError
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+EMBEDDINGS = ("embeddings", "x", "X", "features")  # the first that is there holds the embeddings
+LABELS = ("labels", "y", "Y")
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """What one file, or a file and its labels' file, hold; not checked for agreement yet."""
+
+    embeddings: Array
+    labels: Array
+    name: str
+    features: Array | None = None
+    class_names: tuple[str, ...] | None = None
+    shown: tuple[str, ...] | None = None
+
+
+def read_arrays(path: Path, labels: Path | None) -> Arrays:
+    """An `.npz` with everything, or an `.npy`, with labels in a file of their own if there is one."""
+    found = _open(path)
+    if not isinstance(found, Mapping):
+        if labels is None:
+            raise InputError(f"{path} holds one array without labels: pass the file with them, labels=….")
+        return Arrays(embeddings=found, labels=_read_labels(labels), name=path.stem)
+    key = _first(found, EMBEDDINGS)
+    label_key = _first(found, LABELS)
+    if key is None or (label_key is None and labels is None):
+        wanted = "embeddings (also x, features)" if key is None else "labels (also y)"
+        raise InputError(f"{path} must hold {wanted}: it holds {', '.join(found) or 'nothing'}.")
+    return Arrays(
+        embeddings=found[key],
+        labels=_read_labels(labels) if labels is not None else found[str(label_key)],
+        name=str(found["name"]) if "name" in found and found["name"].ndim == 0 else path.stem,
+        features=found["features"] if key != "features" and "features" in found else None,
+        class_names=_texts(found["class_names"], path) if "class_names" in found else None,
+        shown=_texts(found["shown"], path) if "shown" in found else None,
+    )
+
+
+def classes_of(labels: Array, class_names: tuple[str, ...] | None) -> tuple[Array, tuple[str, ...]]:
+    """Labels as numbers 0 .. classes − 1, with the classes' names."""
+    if labels.ndim != 1:
+        raise InputError(f"labels must hold one class a sample, shape (n,): got {labels.shape}.")
+    if labels.dtype.kind == "f":
+        if not np.array_equal(labels, np.round(labels)):  # NaN differs from itself
+            raise InputError("labels must be whole numbers or texts: got numbers with a fraction, or NaN.")
+        labels = labels.astype(np.int64)
+    if labels.dtype.kind not in "biuUT":
+        raise InputError(f"labels must be whole numbers or texts: got {labels.dtype}.")
+    if class_names is None:
+        values, numbers = np.unique(labels, return_inverse=True)
+        return numbers.astype(np.int64), tuple(map(str, values.tolist()))
+    if labels.dtype.kind in "biu":
+        return labels.astype(np.int64), tuple(class_names)  # EmbeddingSet checks the range
+    places = {name: place for place, name in enumerate(class_names)}
+    unknown = sorted({str(label) for label in labels.tolist()} - set(places))
+    if unknown:
+        raise InputError(f"every label must be one of class_names: {unknown[0]!r} is not (of {len(unknown)}).")
+    return np.array([places[str(label)] for label in labels.tolist()], dtype=np.int64), tuple(class_names)
+
+
+def float_rows(name: str, values: Array) -> Array:
+    """Numbers as float32 rows."""
+    if values.dtype.kind not in "fiub":
+        raise InputError(f"{name} must be numbers: got {values.dtype}.")
+    if values.ndim != 2:
+        hint = " Flatten each sample first." if values.ndim > 2 else ""
+        raise InputError(f"{name} must have shape (n, d): got {values.shape}.{hint}")
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused with its rows
+        return np.ascontiguousarray(values, dtype=np.float32)
+
+
+def _open(path: Path) -> Array | dict[str, Array]:
+    if not path.exists():
+        raise InputError(f"there is no file {path}.")
+    if path.suffix not in (".npz", ".npy"):
+        raise InputError(f"embeddings must lie in an .npz or an .npy file: got {path}.")
+    try:
+        with path.open("rb") as file:  # NumPy leaves a broken archive open
+            found = np.load(file, allow_pickle=False)
+            if isinstance(found, np.ndarray):
+                return found
+            members = {key: found[key] for key in found.files}
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        reason = "holds pickled objects, or is no such file at all" if "pickle" in str(error) else str(error)
+        raise InputError(
+            f"{path} must be a NumPy file of plain arrays, read without running code: {reason}. "
+            "Save it again with numeric and text arrays only."
+        ) from error
+    return {key: member for key, member in members.items() if isinstance(member, np.ndarray)}
+
+
+def _read_labels(path: Path) -> Array:
+    if path.suffix in (".npy", ".npz"):
+        found = _open(path)
+        key = _first(found, LABELS) if isinstance(found, Mapping) else None
+        if isinstance(found, Mapping) and key is None:
+            raise InputError(f"{path} must hold labels (also y): it holds {', '.join(found)}.")
+        return found[str(key)] if isinstance(found, Mapping) else found
+    if not path.exists():
+        raise InputError(f"there is no file {path}.")
+    lines = np.array(path.read_text(encoding="utf-8").splitlines(), dtype=np.str_)
+    try:
+        return lines.astype(np.int64)
+    except ValueError:
+        return lines
+
+
+def _first(found: Mapping[str, Array], keys: tuple[str, ...]) -> str | None:
+    return next((key for key in keys if key in found), None)
+
+
+def _texts(values: Array, path: Path) -> tuple[str, ...]:
+    """Texts as an array of them, or as JSON in bytes."""
+    if values.dtype == np.uint8:
+        try:
+            return tuple(map(str, json.loads(values.tobytes())))
+        except ValueError as error:
+            raise InputError(f"{path} holds bytes where a list of texts should be: {error}.") from error
+    return tuple(map(str, values.tolist()))

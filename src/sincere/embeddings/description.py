@@ -1,0 +1,76 @@
+"""How to build a model around its weights, and how to prepare its inputs: what `model.json` of a run holds."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+
+from sincere.data import Form
+from sincere.encoders import EmbeddingModel, ProjectionHead, build_encoder, seeded
+from sincere.encoders.head import Layers
+from sincere.errors import InputError
+from sincere.views import StagedViews, Statistics, build_views
+
+FORMAT = "sincere.model/1"
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """Everything about a model but its weights.
+
+    form: of the data it was made for. inputs_shape: of what the encoder takes, which differs from the form's shape
+    where views change the size, and where an encoder has a tokenizer of its own.
+    """
+
+    form: Form
+    class_names: tuple[str, ...]
+    statistics: Statistics
+    encoder: str
+    inputs_shape: tuple[int, ...]
+    encoder_options: dict[str, Any] = field(default_factory=dict)
+    head_layers: Layers = "mlp"
+    head_hidden: int | None = None
+    dim: int = 128
+    views: str = "none"
+    views_options: dict[str, Any] = field(default_factory=dict)
+    data: str = ""
+
+    def build_model(self, generator: torch.Generator | None = None) -> EmbeddingModel:
+        """The model with fresh weights, drawn from the generator."""
+        options = dict(self.encoder_options)
+        if self.encoder == "sound":
+            options.setdefault("sample_rate", self.form.sample_rate)
+        encoder = build_encoder(
+            self.encoder, kind=self.form.kind, shape=self.inputs_shape, generator=generator, **options
+        )
+        features = int(encoder.feature_dim)  # type: ignore[arg-type]  # every encoder has it
+        with seeded(generator):
+            head = ProjectionHead(features, layers=self.head_layers, hidden=self.head_hidden, dim=self.dim)
+        return EmbeddingModel(encoder, head)
+
+    def build_views(self) -> StagedViews:
+        """The views that it was trained with; `plain` of them prepares inputs."""
+        return build_views(self.views, kind=self.form.kind, statistics=self.statistics, **self.views_options)
+
+    def to_json(self) -> dict[str, Any]:
+        """What `json.dumps` takes."""
+        return {"format": FORMAT, **asdict(self), "statistics": self.statistics.to_json()}
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> "ModelDescription":
+        """The inverse of `to_json`."""
+        if record.get("format") != FORMAT:
+            raise InputError(f"a model's description must have the format {FORMAT!r}: got {record.get('format')!r}.")
+        values = {name: value for name, value in record.items() if name != "format"}
+        try:
+            form = dict(values.pop("form"))
+            return cls(
+                form=Form(**{**form, "shape": tuple(form["shape"])}),
+                class_names=tuple(values.pop("class_names")),
+                statistics=Statistics.from_json(values.pop("statistics")),
+                inputs_shape=tuple(values.pop("inputs_shape")),
+                **values,
+            )
+        except (KeyError, TypeError) as error:
+            raise InputError(f"this is not a complete description of a model: {error!r}.") from error

@@ -1,0 +1,107 @@
+"""Labelled data through a model: embeddings and features of every sample, in batches."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from sincere.data import LabelledData
+from sincere.embeddings.embedding_set import EmbeddingSet
+from sincere.encoders import EmbeddingModel
+from sincere.errors import OptionError
+from sincere.views import Views
+
+Precision = Literal["fp32", "bf16", "fp16"]
+HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def embed(
+    model: EmbeddingModel,
+    views: Views,
+    data: LabelledData,
+    *,
+    batch: int = 1024,
+    device: torch.device | str | None = None,
+    precision: Precision = "fp32",
+) -> EmbeddingSet:
+    """Embeddings and features of every sample, on the model's device; the model is left as it was.
+
+    Args:
+        model: encoder and head.
+        views: their `plain` form of the samples goes in: scaled and normalised, nothing random.
+        data: what to embed.
+        batch: samples that go through the model together.
+        device: where to compute, if not where the model is; the model moves there.
+        precision: of the computation; what comes out is float32.
+    """
+    embeddings, features = embed_inputs(model, views, data.inputs, batch=batch, device=device, precision=precision)
+    return EmbeddingSet(
+        embeddings=embeddings,
+        labels=data.labels.to(embeddings.device),
+        class_names=data.class_names,
+        name=data.name,
+        features=features,
+        shown=data.shown,
+    )
+
+
+@torch.no_grad()
+def embed_inputs(
+    model: EmbeddingModel,
+    views: Views,
+    inputs: Tensor,
+    *,
+    batch: int = 1024,
+    device: torch.device | str | None = None,
+    precision: Precision = "fp32",
+) -> tuple[Tensor, Tensor]:
+    """As `embed`, of inputs without labels: embeddings (n, d) and features (n, f), float32."""
+    if batch < 1:
+        raise OptionError(f"batch must be at least 1: got {batch}.")
+    place = torch.device(device) if device is not None else device_of(model)
+    if place != device_of(model):
+        model.to(place)
+    found: list[tuple[Tensor, Tensor]] = []
+    with in_evaluation(model), half_precision(place, precision):
+        # An empty set goes through once as well: its embeddings have a width, too.
+        for first in range(0, max(len(inputs), 1), batch):
+            samples = views.plain(inputs[first : first + batch].to(place, non_blocking=True))
+            features = model.features(_in_layout_of(model, samples))
+            found.append((model.head(features).float(), features.float()))
+    return torch.cat([pair[0] for pair in found]), torch.cat([pair[1] for pair in found])
+
+
+def device_of(module: nn.Module) -> torch.device:
+    """Where a module's weights are; the CPU for one without any."""
+    return next((tensor.device for tensor in (*module.parameters(), *module.buffers())), torch.device("cpu"))
+
+
+def half_precision(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
+    """Autocast to the precision; nothing for fp32."""
+    if precision not in HALVES:
+        return nullcontext()
+    return torch.autocast(device.type, dtype=HALVES[precision])
+
+
+@contextmanager
+def in_evaluation(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode while this lasts, then every part as it was."""
+    training = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, mode in training:
+            part.training = mode
+
+
+def _in_layout_of(model: nn.Module, samples: Tensor) -> Tensor:
+    """Images channels-last where the model's convolutions are, so that no layer has to turn them around."""
+    if samples.ndim != 4:
+        return samples
+    weight = next((p for p in model.parameters() if p.ndim == 4), None)
+    if weight is None or weight.is_contiguous():
+        return samples
+    return samples.contiguous(memory_format=torch.channels_last)

@@ -1,0 +1,184 @@
+"""Embeddings of labelled samples, as a record in memory and as one `.npz` file without pickled objects."""
+
+import json
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sincere.checks import check_device, check_finite, check_labels, shape_of
+from sincere.embeddings.arrays import classes_of, float_rows, read_arrays
+from sincere.errors import InputError, OptionError
+from sincere.runs.files import TEMPORARY, explained_write, sync_folder
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddingSet:
+    """What a model made of a set of labelled samples: all that evaluation, geometry and reports need.
+
+    >>> made = EmbeddingSet.from_arrays([[1.0, 0.0], [0.0, 1.0], [0.9, 0.1]], ["cat", "dog", "cat"], name="pets")
+    >>> made.class_names, made.labels.tolist(), len(made)
+    (('cat', 'dog'), [0, 1, 0], 3)
+
+    Embeddings are the head's output, features the encoder's; neither has to be normalised.
+    """
+
+    embeddings: Tensor  # float32 (n, d)
+    labels: Tensor  # int64 (n,), 0 .. len(class_names) - 1
+    class_names: tuple[str, ...]
+    name: str
+    features: Tensor | None = None  # float32 (n, f)
+    shown: tuple[str, ...] | None = None  # what a person would want to see of a sample: its text, its file's path
+
+    def __post_init__(self) -> None:
+        _check_rows("embeddings", self.embeddings)
+        check_labels("labels", self.labels, len(self), "embeddings", self.embeddings.device)
+        if self.labels.ndim != 1 or self.labels.dtype != torch.int64:
+            raise InputError(
+                f"labels must be int64 of shape ({len(self)},): got {self.labels.dtype} of shape "
+                f"{shape_of(self.labels)}. EmbeddingSet.from_arrays(...) takes other kinds."
+            )
+        if self.features is not None:
+            _check_rows("features", self.features)
+            check_device("features", self.features, "embeddings", self.embeddings.device)
+            if self.features.shape[0] != len(self):
+                raise InputError(
+                    f"features must hold {len(self)} rows, one an embedding: got {self.features.shape[0]}."
+                )
+        if self.shown is not None and len(self.shown) != len(self):
+            raise InputError(f"shown must hold {len(self)} texts, one an embedding: got {len(self.shown)}.")
+        if len(set(self.class_names)) != len(self.class_names):
+            raise InputError("class_names must differ from each other: one of them comes twice.")
+        if len(self) and not 0 <= int(self.labels.min()) <= int(self.labels.max()) < len(self.class_names):
+            raise InputError(
+                f"labels must lie between 0 and {len(self.class_names) - 1}, as there are {len(self.class_names)} "
+                f"class_names: got {int(self.labels.min())} to {int(self.labels.max())}."
+            )
+
+    def __len__(self) -> int:
+        return self.embeddings.shape[0]
+
+    @classmethod
+    def from_arrays(
+        cls,
+        embeddings: object,
+        labels: object,
+        *,
+        class_names: tuple[str, ...] | None = None,
+        name: str = "arrays",
+        features: object = None,
+        shown: tuple[str, ...] | None = None,
+    ) -> "EmbeddingSet":
+        """From tensors, NumPy arrays or lists.
+
+        Labels may be texts or any integers: without `class_names`, the sorted labels become the classes.
+        """
+        numbers, names = classes_of(_as_numpy(labels), class_names)
+        return cls(
+            embeddings=torch.from_numpy(float_rows("embeddings", _as_numpy(embeddings))),
+            labels=torch.from_numpy(numbers),
+            class_names=names,
+            name=name,
+            features=None if features is None else torch.from_numpy(float_rows("features", _as_numpy(features))),
+            shown=shown,
+        )
+
+    @classmethod
+    def load(cls, path: str | Path, *, labels: str | Path | None = None, name: str | None = None) -> "EmbeddingSet":
+        """Read what `save` wrote, or arrays that somebody else made. Nothing in the file is run.
+
+        Args:
+            path: an `.npz` with `embeddings`, `x` or `features`, and `labels` or `y`; or an `.npy` with (n, d).
+            labels: where they lie in a file of their own: an `.npy`, or a text file with one label a line.
+            name: a name for the set instead of the file's.
+        """
+        found = read_arrays(Path(path), None if labels is None else Path(labels))
+        return cls.from_arrays(
+            found.embeddings,
+            found.labels,
+            class_names=found.class_names,
+            name=name or found.name,
+            features=found.features,
+            shown=found.shown,
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write one `.npz`. The file appears whole or not at all; an older one stays until the new one is complete."""
+        path = Path(path)
+        if path.suffix != ".npz":
+            raise OptionError(f"path must end in .npz: got {path}.")
+        arrays = {
+            "embeddings": self.embeddings.cpu().numpy(),
+            "labels": self.labels.cpu().numpy(),
+            "class_names": np.array(self.class_names, dtype=np.str_),
+            "name": np.array(self.name, dtype=np.str_),
+        }
+        if self.features is not None:
+            arrays["features"] = self.features.cpu().numpy()
+        if self.shown is not None:
+            # As an array of texts every one would take the room of the longest.
+            arrays["shown"] = np.frombuffer(json.dumps(self.shown).encode(), dtype=np.uint8)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_name(path.name + TEMPORARY)
+        with explained_write(path, sum(array.nbytes for array in arrays.values())):
+            try:
+                with beside.open("wb") as file:
+                    np.savez(file, **arrays)  # type: ignore[arg-type]  # its `allow_pickle` catches the dictionary
+                    file.flush()
+                    os.fsync(file.fileno())
+                beside.replace(path)
+            finally:
+                beside.unlink(missing_ok=True)
+            sync_folder(path.parent)
+        return path
+
+    def subset(self, indices: Tensor) -> "EmbeddingSet":
+        """The samples at `indices` (integers), in that order."""
+        indices = indices.to(self.embeddings.device)
+        shown = None if self.shown is None else tuple(self.shown[i] for i in indices.tolist())
+        features = None if self.features is None else self.features[indices]
+        return replace(
+            self, embeddings=self.embeddings[indices], labels=self.labels[indices], features=features, shown=shown
+        )
+
+    def to(self, device: str | torch.device) -> "EmbeddingSet":
+        """The same on another device; evaluation runs where its sets are."""
+        features = None if self.features is None else self.features.to(device)
+        return replace(self, embeddings=self.embeddings.to(device), labels=self.labels.to(device), features=features)
+
+    def class_counts(self) -> dict[str, int]:
+        """Samples of each class, by name."""
+        counts = torch.bincount(self.labels, minlength=len(self.class_names)).tolist()
+        return dict(zip(self.class_names, counts, strict=True))
+
+    def with_classes(self, class_names: tuple[str, ...]) -> "EmbeddingSet":
+        """The same samples, numbered by another list of classes: two sets agree once they share one list."""
+        if class_names == self.class_names:
+            return self
+        present = [name for name, count in self.class_counts().items() if count]
+        missing = [name for name in present if name not in class_names]
+        if missing:
+            shown = ", ".join(map(repr, missing[:5])) + (", …" if len(missing) > 5 else "")
+            raise InputError(
+                f"every class of {self.name!r} must be among the {len(class_names)} classes it is compared with: "
+                f"{len(missing)} are not ({shown})."
+            )
+        places = {name: place for place, name in enumerate(class_names)}
+        table = torch.tensor([places.get(name, -1) for name in self.class_names], device=self.labels.device)
+        return replace(self, labels=table[self.labels], class_names=class_names)
+
+
+def _check_rows(name: str, rows: object) -> None:
+    if not isinstance(rows, Tensor) or rows.dtype != torch.float32 or rows.ndim != 2 or rows.shape[1] == 0:
+        came = f"{rows.dtype} of shape {shape_of(rows)}" if isinstance(rows, Tensor) else type(rows).__name__
+        raise InputError(
+            f"{name} must be a float32 tensor of shape (n, d): got {came}. EmbeddingSet.from_arrays(...) converts."
+        )
+    check_finite(name, rows)
+
+
+def _as_numpy(values: object) -> np.ndarray:
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)

@@ -1,0 +1,129 @@
+"""A trained model back from its run, taking inputs as people have them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sincere.checks import shape_of
+from sincere.data import Form, LabelledData, hash_texts
+from sincere.embeddings.description import ModelDescription
+from sincere.embeddings.embed import Precision, embed, embed_inputs
+from sincere.embeddings.embedding_set import EmbeddingSet
+from sincere.encoders import EmbeddingModel
+from sincere.errors import InputError
+from sincere.runs import RunFolder, load_tensors, read_json
+from sincere.runs.tensor_files import load_into
+from sincere.views import StagedViews
+
+RawInputs: TypeAlias = "Tensor | np.ndarray[Any, Any] | Sequence[str]"
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedModel:
+    """A model in evaluation mode, with the preparation of its inputs.
+
+    Call it on raw inputs (uint8 images, feature arrays, texts, waveforms) for their embeddings, (n, d) float32, as the
+    head gives them: normalise where only directions matter. `embed` takes labelled data and gives an EmbeddingSet.
+    """
+
+    model: EmbeddingModel
+    views: StagedViews
+    description: ModelDescription
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The classes that it was trained on."""
+        return self.description.class_names
+
+    def __call__(self, inputs: RawInputs, *, batch: int = 1024, precision: Precision = "fp32") -> Tensor:
+        """Embeddings of raw inputs, (n, d)."""
+        return embed_inputs(self.model, self.views, self.prepared(inputs), batch=batch, precision=precision)[0]
+
+    def features(self, inputs: RawInputs, *, batch: int = 1024, precision: Precision = "fp32") -> Tensor:
+        """The encoder's features of raw inputs, (n, f): what linear classifiers work best on."""
+        return embed_inputs(self.model, self.views, self.prepared(inputs), batch=batch, precision=precision)[1]
+
+    def embed(self, data: LabelledData, *, batch: int = 1024, precision: Precision = "fp32") -> EmbeddingSet:
+        """Embeddings, features and labels of labelled data."""
+        if data.form != self.description.form:
+            raise InputError(
+                f"data must have the form that the model was trained on, {self.description.form}: got {data.form}. "
+                "Read it with that form, or call the model on raw inputs."
+            )
+        tokenize = getattr(self.model.encoder, "tokenize", None)
+        if tokenize is None:
+            return embed(self.model, self.views, data, batch=batch, precision=precision)
+        if data.shown is None:
+            raise InputError("this model reads texts with a tokenizer of its own: data must keep its texts, `shown`.")
+        embeddings, features = embed_inputs(
+            self.model, self.views, tokenize(data.shown), batch=batch, precision=precision
+        )
+        labels = data.labels.to(embeddings.device)
+        return EmbeddingSet(embeddings, labels, data.class_names, data.name, features, data.shown)
+
+    def prepared(self, inputs: RawInputs) -> Tensor:
+        """Raw inputs in the form that the model takes."""
+        form = self.description.form
+        if form.kind == "text":
+            if isinstance(inputs, Tensor):
+                return inputs
+            texts = [str(text) for text in inputs] if not isinstance(inputs, str) else inputs
+            tokenize = getattr(self.model.encoder, "tokenize", None)
+            if tokenize is not None:
+                tokens: Tensor = tokenize(texts)
+                return tokens
+            assert form.buckets is not None
+            return hash_texts(texts, words=form.shape[0], pieces=form.shape[1], buckets=form.buckets)
+        tensor = inputs if isinstance(inputs, Tensor) else torch.from_numpy(np.ascontiguousarray(np.asarray(inputs)))
+        return _in_form(tensor, form)
+
+
+def load(run: str | Path, *, device: torch.device | str | None = None) -> LoadedModel:
+    """The model of a finished run, on the GPU if there is one. Nothing in the folder is run as code.
+
+    An encoder of the user's own, `package.module:factory`, is imported from where it was.
+
+    Args:
+        run: the folder of the run.
+        device: where the model shall live.
+    """
+    folder = RunFolder(Path(run))
+    if not folder.path.is_dir():
+        raise InputError(f"there is no folder {folder.path}.")
+    if not folder.finished:
+        raise InputError(
+            f"{folder.path} must be a run that has come to its end: {folder.weights.name} is missing. "
+            + ("Resume it first." if folder.started else "Is it the folder of a run?")
+        )
+    description = ModelDescription.from_json(read_json(folder.model))
+    model = description.build_model()
+    load_into(model, load_tensors(folder.weights), folder.weights)
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    return LoadedModel(model.eval().to(place), description.build_views().to(place), description)
+
+
+def _in_form(inputs: Tensor, form: Form) -> Tensor:
+    """Images as uint8 (n, c, h, w), arrays as float32, waveforms as float32 of the model's length."""
+    if form.kind == "image":
+        if tuple(inputs.shape[1:]) == (*form.shape[1:], form.shape[0]) and tuple(inputs.shape[1:]) != form.shape:
+            inputs = inputs.permute(0, 3, 1, 2)  # height, width, channels, as image libraries have them
+        elif form.shape[0] == 1 and inputs.ndim == 3:
+            inputs = inputs.unsqueeze(1)
+        if inputs.dtype != torch.uint8 or tuple(inputs.shape[1:]) != form.shape:
+            raise InputError(
+                f"images must be uint8 of shape (n, {', '.join(map(str, form.shape))}), or with the channels last: "
+                f"got {inputs.dtype} {shape_of(inputs)}."
+            )
+        return inputs
+    inputs = inputs.float()
+    if form.kind == "sound" and inputs.ndim == 2 and inputs.shape[1] != form.shape[0]:
+        return F.pad(inputs, (0, form.shape[0] - inputs.shape[1]))  # a negative number cuts
+    if tuple(inputs.shape[1:]) != form.shape:
+        raise InputError(f"inputs must have shape (n, {form.shape[0]}): got {shape_of(inputs)}.")
+    return inputs

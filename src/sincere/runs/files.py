@@ -1,0 +1,86 @@
+"""Files that are either whole or as they were: written beside, made durable, then renamed into place."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sincere.errors import InputError
+
+TEMPORARY = ".unfinished"  # what a killed process may leave behind; the next write or resume clears it away
+
+
+class WriteError(OSError):
+    """A file of the run could not be written; what was there before is as it was."""
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write `content` so that a reader, or a power cut, finds the old file or the new one and nothing between."""
+    beside = path.with_name(path.name + TEMPORARY)
+    with explained_write(path, len(content)):
+        try:
+            write_durably(beside, content)
+            os.replace(beside, path)
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write and wait until the disk has it."""
+    with open(path, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename durable; where folders cannot be opened (Windows) the system does it by itself."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def explained_write(path: Path, size: int) -> Iterator[None]:
+    """Turn the system's error into one that says how much room was needed and what to do."""
+    try:
+        yield
+    except OSError as error:
+        free = shutil.disk_usage(path.parent).free if path.parent.exists() else 0
+        raise WriteError(
+            error.errno,
+            f"could not write {path}: {error.strerror or error}. It needs {_megabytes(size)}, and {_megabytes(free)} "
+            "are free on that disk. What the run wrote before is intact: make room (or mend the folder), then resume.",
+        ) from error
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as JSON that people read too: indented, one final newline, no NaN."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    write_atomically(path, (text + "\n").encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file of a run."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path.parent} must hold {path.name}: there is none. Is it the folder of a run?") from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InputError(f"{path} must be JSON: {error}. It was not written by a run, or was edited.") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{path} must hold a JSON object: got {type(value).__name__}.")
+    return value

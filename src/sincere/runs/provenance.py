@@ -1,0 +1,60 @@
+"""Where a run came from: what somebody would need to know to repeat it in a year."""
+
+import platform
+import shlex
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+
+OPTIONAL = ("safetensors", "scikit-learn", "torchvision", "timm", "triton")
+
+
+def provenance(*, seed: int) -> dict[str, Any]:
+    """Command, commit, versions, hardware, seed and time, as JSON."""
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": shlex.join([Path(sys.executable).name, *sys.orig_argv[1:]]),
+        "seed": seed,
+        "commit": _commit(Path.cwd()),
+        "sincere_commit": _commit(Path(__file__).parent),
+        "versions": _versions(),
+        "hardware": hardware(),
+    }
+
+
+def hardware() -> dict[str, Any]:
+    """The machine in a few words."""
+    found: dict[str, Any] = {
+        "platform": platform.platform(),
+        "processor": platform.processor() or platform.machine(),
+        "threads": torch.get_num_threads(),
+    }
+    if torch.cuda.is_available():
+        found["gpus"] = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+        found["cuda"] = torch.version.cuda
+    return found
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "torch": torch.__version__, "numpy": numpy.__version__}
+    for name in ("sincere", *OPTIONAL):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:  # run from a checkout, or not installed
+            continue
+    return found
+
+
+def _commit(folder: Path) -> str | None:
+    """The git commit that is checked out around `folder`, with "+" where files differ from it; None outside of git."""
+    command = ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None

@@ -1,0 +1,77 @@
+"""The batches of an epoch: dealt out on the CPU, moved to the device in one copy."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sincere.data import LabelledData
+from sincere.data.batches import Batches, ClassBatches, ShuffledBatches
+from sincere.errors import OptionError
+from sincere.train.config import BatchesConfig
+
+
+@dataclass(frozen=True, eq=False)
+class EpochPlan:
+    """All batches of an epoch, over all processes."""
+
+    epoch: int
+    indices: Tensor  # of all batches, one after another, on the device
+    starts: tuple[int, ...]  # where each batch starts, and where the last one ends
+    order: np.ndarray[tuple[int], np.dtype[np.int64]]  # the labels of `indices`, on the CPU
+    classes: int
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def batch(self, place: int) -> Tensor:
+        """Indices of a batch, on the device."""
+        return self.indices[self.starts[place] : self.starts[place + 1]]
+
+    def size(self, place: int) -> int:
+        return self.starts[place + 1] - self.starts[place]
+
+    def class_counts(self, first: int, last: int) -> Iterator[tuple[int, ...]]:
+        """Samples of each class in the batches from `first` up to `last`."""
+        for place in range(first, last):
+            labels = self.order[self.starts[place] : self.starts[place + 1]]
+            yield tuple(np.bincount(labels, minlength=self.classes).tolist())
+
+
+class Planner:
+    """Deals out epochs. The same on every process: each then takes its share of every batch."""
+
+    def __init__(self, config: BatchesConfig, data: LabelledData, *, seed: int, processes: int) -> None:
+        self.labels = data.labels.cpu()
+        self.classes, self.device = len(data.class_names), data.inputs.device
+        self.dealer: Batches = (
+            ClassBatches(self.labels, batch_size=config.size, seed=seed, class_names=data.class_names)
+            if config.sampler == "classes"
+            else ShuffledBatches(len(data), batch_size=config.size, seed=seed, drop_last=config.drop_last)
+        )
+        self.processes = processes
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.dealer.notes
+
+    def __len__(self) -> int:
+        return len(self.dealer)
+
+    def plan(self, epoch: int) -> EpochPlan:
+        """The batches of an epoch."""
+        batches = list(self.dealer.batches(epoch))
+        smallest = min(map(len, batches))
+        if smallest < self.processes:
+            raise OptionError(
+                f"every process needs a sample of every batch: the smallest batch of epoch {epoch} has {smallest}, "
+                f"and there are {self.processes} processes. Use larger batches."
+            )
+        indices = torch.cat(batches)
+        starts = (0, *np.cumsum([len(batch) for batch in batches]).tolist())
+        if self.device.type == "cuda":
+            indices = indices.pin_memory()
+        moved = indices.to(self.device, non_blocking=True)
+        return EpochPlan(epoch, moved, starts, self.labels[indices].numpy(), self.classes)

@@ -1,0 +1,37 @@
+"""The floor of a batch, from its class counts alone: what a loss is compared with while training."""
+
+from functools import lru_cache
+
+import torch
+
+from sincere.losses.floors import simplex_floors, simplex_gap
+from sincere.train.config import LossConfig
+
+HAVE_A_FLOOR = ("sincere", "supcon", "eps_supinfonce", "decoupled", "set_nce", "infonce")
+
+
+def has_floor(loss: LossConfig) -> bool:
+    """Is there a value that this loss can come down to, and no further? Cosine similarity and the mean have one."""
+    usual = {"similarity": "cosine", "reduction": "mean"}
+    return loss.name in HAVE_A_FLOOR and all(loss.options.get(name, value) == value for name, value in usual.items())
+
+
+def batch_floor(loss: LossConfig, counts: tuple[int, ...], *, views: int, temperature: float) -> float:
+    """The loss at the regular simplex of a batch with so many samples of each class, `views` rows each."""
+    if loss.name == "infonce":  # every sample is a class
+        counts = (1,) * sum(counts)
+    rows = [count * views for count in counts if count]
+    total, gap = sum(rows), simplex_gap(len(rows), temperature)
+    epsilon = float(loss.options.get("epsilon", 0.25))
+    anchors, value = 0, 0.0
+    for mine in rows:
+        if mine > 1 and (loss.name != "decoupled" or mine < total):
+            anchors += mine
+            value += mine * _anchor_floor(loss.name, mine - 1, total - mine, gap, epsilon)
+    return value / anchors if anchors else 0.0
+
+
+@lru_cache(maxsize=1 << 16)  # classes of a few sizes come again in every batch
+def _anchor_floor(name: str, positives: int, negatives: int, gap: float, epsilon: float) -> float:
+    floors = simplex_floors(torch.tensor([positives]), torch.tensor([negatives]), gap, epsilon)
+    return float(floors["sincere" if name == "infonce" else name])

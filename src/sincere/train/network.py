@@ -1,0 +1,95 @@
+"""What is trained: the embedding model, and a classifier where the objective has one."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sincere.embeddings.embed import Precision, half_precision
+from sincere.encoders import EmbeddingModel
+from sincere.errors import OptionError
+from sincere.train.config import Objective
+
+
+class Network(nn.Module):
+    """Views (b, v, …) → what the objective needs of them, (b, v, width): embeddings, logits, or both side by side.
+
+    One tensor, so that a batch can be cached chunk by chunk and DDP sees one output.
+    """
+
+    def __init__(
+        self, model: EmbeddingModel, classifier: nn.Module | None, *, joint: bool, precision: Precision = "fp32"
+    ) -> None:
+        super().__init__()
+        self.model, self.classifier = model, classifier
+        self.joint, self.precision = joint, precision
+
+    def forward(self, views: Tensor) -> Tensor:
+        samples = views.flatten(0, 1)
+        if samples.ndim == 4 and self.channels_last:
+            samples = samples.contiguous(memory_format=torch.channels_last)
+        with half_precision(samples.device, self.precision):
+            outputs = self.outputs(samples)
+        return outputs.reshape(*views.shape[:2], -1)
+
+    def outputs(self, samples: Tensor) -> Tensor:
+        """Of samples (n, …): (n, width)."""
+        features = self.model.features(samples)
+        embeddings: Tensor = self.model.head(features)
+        if self.classifier is None:
+            return embeddings
+        if not self.joint:
+            logits: Tensor = self.classifier(embeddings)
+            return logits
+        return torch.cat([embeddings, self.classifier(features)], dim=1)
+
+    @property
+    def channels_last(self) -> bool:
+        """Are the convolutions' weights laid out with the channels last?"""
+        weight = next((p for p in self.model.parameters() if p.ndim == 4), None)
+        return weight is not None and not weight.is_contiguous()
+
+
+class SimplexClassifier(nn.Module):
+    """Logits cos(z, v_c)/τ with class weights v_c that are fixed to the vertices of a regular simplex.
+
+    *Source:* the "CE-fix" baseline of Graf et al., 2021, arXiv 2102.08817. *Conventions:* embeddings are normalised
+    and the temperature takes the place of their radius. K classes need K − 1 dimensions.
+    """
+
+    vertices: Tensor
+
+    def __init__(self, dim: int, classes: int, *, temperature: float) -> None:
+        super().__init__()
+        self.temperature = temperature
+        self.register_buffer("vertices", simplex_vertices(classes, dim))
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        return F.normalize(embeddings.float(), dim=1) @ self.vertices.T / self.temperature
+
+
+def simplex_vertices(classes: int, dim: int) -> Tensor:
+    """Unit vectors (classes, dim), any two at cosine −1/(classes − 1).
+
+    >>> torch.round(simplex_vertices(3, 4) @ simplex_vertices(3, 4).T, decimals=4).tolist()
+    [[1.0, -0.5, -0.5], [-0.5, 1.0, -0.5], [-0.5, -0.5, 1.0]]
+    """
+    if classes < 2 or dim < classes - 1:
+        raise OptionError(
+            f"a regular simplex of {classes} classes needs at least {max(classes - 1, 1)} dimensions and two classes: "
+            f"got {dim} dimensions. Set head.dim."
+        )
+    # Row k of Helmert's matrix: k ones, −k, zeros. Its rows span what is orthogonal to (1, …, 1): the simplex's space.
+    helmert = torch.ones(classes - 1, classes, dtype=torch.float64).tril()
+    rows = torch.arange(1, classes, dtype=torch.float64)
+    helmert[torch.arange(classes - 1), torch.arange(1, classes)] = -rows
+    vertices = F.normalize(helmert / (rows * (rows + 1)).sqrt().unsqueeze(1), dim=0).T
+    return F.pad(vertices, (0, dim - classes + 1)).float()
+
+
+def build_classifier(objective: Objective, model: EmbeddingModel, classes: int, temperature: float) -> nn.Module | None:
+    """The classifier that an objective needs: on features beside a contrastive loss, on embeddings alone."""
+    if objective == "contrastive":
+        return None
+    if objective == "fixed_simplex":
+        return SimplexClassifier(model.head.dim, classes, temperature=temperature)
+    return nn.Linear(model.head.feature_dim if objective == "joint" else model.head.dim, classes)

@@ -1,0 +1,107 @@
+"""One process or many: who this one is, and what all of them have to agree on."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from sincere.errors import OptionError
+
+
+@dataclass(frozen=True, eq=False)
+class Processes:
+    """This process's place among those that torchrun started, or the only one."""
+
+    rank: int = 0
+    world: int = 1
+    control: Any = None  # a group on the CPU, so that agreeing on something never waits for a GPU
+
+    @property
+    def leader(self) -> bool:
+        """The one that writes and talks."""
+        return self.rank == 0
+
+    def largest(self, value: int) -> int:
+        """The largest of everybody's values; all processes call it together."""
+        if self.world == 1:
+            return value
+        shared = torch.tensor([value], dtype=torch.int64)
+        dist.all_reduce(shared, op=dist.ReduceOp.MAX, group=self.control)
+        return int(shared)
+
+    def wait(self) -> None:
+        """Go on once everybody is here."""
+        self.largest(0)
+
+    def own_share(self, rows: Tensor) -> Tensor:
+        """This process's part of a batch, in order; parts differ by one row at most."""
+        return rows if self.world == 1 else rows.tensor_split(self.world)[self.rank]
+
+    def gathered(self, tensor: Tensor) -> list[Tensor]:
+        """Everybody's tensor of the same shape, in order of rank, on the CPU."""
+        if self.world == 1:
+            return [tensor.cpu()]
+        mine = tensor.cpu().contiguous()
+        everybody = [torch.empty_like(mine) for _ in range(self.world)]
+        dist.all_gather(everybody, mine, group=self.control)
+        return everybody
+
+
+def device_for(name: str) -> torch.device:
+    """The device that a configuration names; torchrun's processes of one machine take one GPU each."""
+    available = torch.cuda.is_available()
+    if name == "auto":
+        name = "cuda" if available else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise OptionError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N': got {name!r}.") from error
+    if device.type == "cuda":
+        if not available:
+            raise OptionError(f"device {name!r} needs a GPU that torch can use, and there is none: use 'cpu'.")
+        if device.index is None:
+            device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        if device.index >= torch.cuda.device_count():
+            raise OptionError(
+                f"device {device} does not exist: there are {torch.cuda.device_count()} GPUs. "
+                "Start no more processes than GPUs on a machine."
+            )
+    return device
+
+
+@contextmanager
+def tuned_convolutions(device: torch.device) -> Iterator[None]:
+    """Let cuDNN try its algorithms on the first batches: an epoch's batches have one size or two."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = before or device.type == "cuda"
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
+
+
+@contextmanager
+def joined_processes(device: torch.device) -> Iterator[Processes]:
+    """Join the other processes that torchrun started; whoever has joined already is left alone."""
+    ours = not dist.is_initialized() if dist.is_available() else False
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    if ours and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        if device.type == "cuda":
+            dist.init_process_group("nccl", device_id=device)
+        else:
+            dist.init_process_group("gloo")
+    elif ours or not dist.is_available() or dist.get_world_size() == 1:
+        yield Processes()
+        return
+    control = dist.new_group(backend="gloo") if dist.get_backend() != "gloo" else None
+    try:
+        yield Processes(dist.get_rank(), dist.get_world_size(), control)
+    finally:
+        if ours:
+            dist.destroy_process_group()

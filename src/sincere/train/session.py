@@ -1,0 +1,149 @@
+"""From a configuration and its data to everything that a run works with, on its device."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from sincere.data import LabelledData, Splits
+from sincere.embeddings.description import ModelDescription
+from sincere.encoders import EmbeddingModel, default_encoder, seeded
+from sincere.errors import InputError, OptionError
+from sincere.train.batches import Planner
+from sincere.train.excess import has_floor
+from sincere.train.memory import Memory
+from sincere.train.meter import Meter, floor_function
+from sincere.train.network import Network, build_classifier
+from sincere.train.objective import ObjectiveLoss
+from sincere.train.optimizer import build_optimizers
+from sincere.train.processes import Processes
+from sincere.train.schedule import learning_rate
+from sincere.train.seeds import seed_for
+from sincere.train.step import Parts, TrainingStep
+from sincere.train.train_config import TrainConfig
+from sincere.views import Statistics, build_views
+
+
+@dataclass(frozen=True, eq=False)
+class Session:
+    """A run that is ready to go."""
+
+    config: TrainConfig
+    splits: Splits  # as they go into the model; the training split is on the device
+    description: ModelDescription
+    parts: Parts
+    step: TrainingStep
+    planner: Planner
+
+    @property
+    def model(self) -> EmbeddingModel:
+        return self.parts.network.model
+
+    @property
+    def total_steps(self) -> int:
+        return self.config.epochs * len(self.planner)
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step."""
+        lr, epochs = self.config.optimizer.lr, self.config.epochs
+        return learning_rate(self.config.schedule, lr, step=step, steps_per_epoch=len(self.planner), epochs=epochs)
+
+    def temperature(self) -> float | None:
+        """Of the contrastive loss, read from the device if it is learned."""
+        temperature = self.parts.objective.temperature
+        return float(temperature.detach()) if isinstance(temperature, Tensor) else temperature
+
+    def meter(self) -> Meter:
+        """A meter for this objective: a floor is known where the contrasts are the batch and nothing else."""
+        config = self.config
+        alone = config.objective == "contrastive" and not config.memory.queue and config.memory.momentum is None
+        floor = None
+        if alone and has_floor(config.loss):
+            floor = floor_function(config.loss, lambda: self.temperature() or 1.0, views=config.views.count)
+        return Meter(self.step.device, floor)
+
+
+def build_session(config: TrainConfig, splits: Splits, device: torch.device, processes: Processes) -> Session:
+    """Build model, loss, optimizer, views and batches from the seed alone; the same on every process."""
+    if len(splits.train.class_names) < 2:
+        raise InputError(f"training needs at least two classes: {splits.train.name} has {splits.train.class_names}.")
+    generator = torch.Generator().manual_seed(seed_for(config.seed, "weights"))
+    description = describe(config, splits.train)
+    model = description.build_model(generator)
+    splits = _tokenized(splits, model)
+    splits = replace(splits, train=splits.train.to(device))
+    network = _network(config, model, len(splits.train.class_names), device, generator)
+    dim = model.head.dim
+    objective = ObjectiveLoss(config, dim=dim, gather=processes.world > 1).to(device)
+    memory = Memory(config.memory, network, dim=dim, processes=processes.world).to(device)
+    optimizers = build_optimizers(config.optimizer, network, objective)
+    views = description.build_views().to(device)
+    parts = Parts(network, objective, memory, optimizers, views, splits.train, processes)
+    planner = Planner(config.batches, splits.train, seed=config.seed, processes=processes.world)
+    step = TrainingStep(parts, config.compute, views=config.views.count, seed=config.seed)
+    return Session(config, splits, description, parts, step, planner)
+
+
+def describe(config: TrainConfig, data: LabelledData) -> ModelDescription:
+    """The model that a configuration means for this data: "auto" decided, shapes filled in."""
+    statistics = Statistics.of(data.inputs, kind=data.kind)
+    views = default_views(data) if config.views.name == "auto" else config.views.name
+    made = build_views(views, kind=data.kind, statistics=statistics, **config.views.options)
+    shape = tuple(made.plain(data.inputs[:1]).shape[1:])
+    encoder = default_encoder(data.kind, shape) if config.encoder.name == "auto" else config.encoder.name
+    if encoder.startswith("sentence-transformers:"):
+        shape = (2 * shape[0], 1)  # its own tokens, of which a word has one or two
+    return ModelDescription(
+        form=data.form,
+        class_names=data.class_names,
+        statistics=statistics,
+        encoder=encoder,
+        inputs_shape=shape,
+        encoder_options=config.encoder.options,
+        head_layers=config.head.layers_for(config.objective),
+        head_hidden=config.head.hidden,
+        dim=config.head.dim,
+        views=views,
+        views_options=config.views.options,
+        data=data.name,
+    )
+
+
+def default_views(data: LabelledData) -> str:
+    """The preset for those who name none: no mirror images of grey ones, which are often digits or letters."""
+    if data.kind == "image":
+        return "digits" if data.inputs.shape[1] == 1 else "plain"
+    return data.kind
+
+
+def _network(
+    config: TrainConfig, model: EmbeddingModel, classes: int, device: torch.device, generator: torch.Generator
+) -> Network:
+    with seeded(generator):
+        classifier = build_classifier(config.objective, model, classes, config.loss.temperature)
+    joint = config.objective == "joint"
+    network: nn.Module = Network(model, classifier, joint=joint, precision=config.compute.precision)
+    if config.compute.sync_batch_norm:
+        if device.type != "cuda":
+            raise OptionError("compute.sync_batch_norm needs GPUs: torch has it for no other device.")
+        network = nn.SyncBatchNorm.convert_sync_batchnorm(network)  # type: ignore[no-untyped-call]
+    network = network.to(device)
+    if config.compute.channels_last:
+        network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    assert isinstance(network, Network)
+    return network
+
+
+def _tokenized(splits: Splits, model: EmbeddingModel) -> Splits:
+    """Texts as the numbers of the encoder's own tokenizer, where it has one."""
+    tokenize = getattr(model.encoder, "tokenize", None)
+    if tokenize is None:
+        return splits
+
+    def one(data: LabelledData) -> LabelledData:
+        if data.shown is None:
+            raise InputError("an encoder with a tokenizer of its own needs the texts: the data must keep `shown`.")
+        return replace(data, inputs=tokenize(data.shown))
+
+    validation = None if splits.validation is None else one(splits.validation)
+    return replace(splits, train=one(splits.train), validation=validation, test=one(splits.test))

@@ -1,0 +1,93 @@
+"""The beginning of a run in its folder: a new one, or one that goes on; never one over another."""
+
+import hashlib
+from typing import Any
+
+import torch
+
+from sincere.data import LabelledData, Splits
+from sincere.errors import InputError, OptionError
+from sincere.runs import MetricsLog, RunFolder, newest_step, provenance, read_json, write_json
+from sincere.runs.files import TEMPORARY
+from sincere.runs.folder import CONTENTS
+from sincere.train.train_config import TrainConfig
+
+
+def check_folder(folder: RunFolder, config: TrainConfig, *, resume: bool) -> None:
+    """Refuse at once, before any data is read, what could not be written or gone on with."""
+    if not folder.started:
+        check_empty(folder)
+        return
+    if not resume:
+        raise OptionError(
+            f"{folder.path} holds a run already: choose another folder, or resume it (resume=True, --resume)."
+        )
+    check_same_run(folder, config)
+
+
+def begin(folder: RunFolder, config: TrainConfig, splits: Splits) -> None:
+    """Make the folder of a run, or check that its data are the same, and note this start."""
+    fingerprint = data_fingerprint(splits.train)
+    record: dict[str, Any] = {"data": describe_data(splits, fingerprint), "starts": []}
+    if folder.started:
+        record = read_json(folder.provenance)
+        check_same_data(record, fingerprint)
+    folder.create()
+    record["starts"].append(provenance(seed=config.seed))
+    write_json(folder.provenance, record)
+    write_json(folder.config, config.to_json())
+    MetricsLog(folder.metrics).cut_after(newest_step(folder.checkpoint))
+
+
+def check_same_run(folder: RunFolder, config: TrainConfig) -> None:
+    """A run goes on with the settings it began with."""
+    different = TrainConfig.load(folder.config).differences(config)
+    if different:
+        raise OptionError(
+            f"{folder.path} was begun with other settings ({'; '.join(different)}): resume it with those in its "
+            f"{folder.config.name}, or start a new run in another folder. Only `reporting` may change."
+        )
+
+
+def check_same_data(record: dict[str, Any], fingerprint: str) -> None:
+    known = record.get("data", {}).get("fingerprint")
+    if known != fingerprint:
+        raise InputError(
+            "the training data must be what the run began with: its fingerprint differs "
+            f"({known} then, {fingerprint} now). Bring the data back, or start a new run."
+        )
+
+
+def check_empty(folder: RunFolder) -> None:
+    """Nothing of anybody else's may lie where a run begins."""
+    if folder.path.exists() and not folder.path.is_dir():
+        raise OptionError(f"run must be a folder: {folder.path} is a file.")
+    ours = {name.rstrip("/") for name in CONTENTS} | {folder.readme.name}
+    found = [place.name for place in folder.path.iterdir()] if folder.path.is_dir() else []
+    foreign = sorted(name for name in found if name.removesuffix(TEMPORARY) not in ours)
+    if foreign:
+        raise OptionError(f"{folder.path} must be new or empty: it holds {', '.join(foreign[:5])}.")
+
+
+def data_fingerprint(data: LabelledData) -> str:
+    """A digest of every input and label of the training split."""
+    digest = hashlib.blake2b(digest_size=16)
+    for tensor in (data.inputs, data.labels):
+        digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
+        digest.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def describe_data(splits: Splits, fingerprint: str) -> dict[str, Any]:
+    """What the run was given, in JSON."""
+    return {
+        "name": splits.train.name,
+        "kind": splits.train.kind,
+        "shape": list(splits.train.form.shape),
+        "classes": len(splits.train.class_names),
+        "train": len(splits.train),
+        "validation": 0 if splits.validation is None else len(splits.validation),
+        "test": len(splits.test),
+        "notes": list(splits.note),
+        "fingerprint": fingerprint,
+    }

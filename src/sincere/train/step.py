@@ -1,0 +1,128 @@
+"""One training step: indices in, weights moved, the loss left on the device. Nothing in it waits for the device."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from sincere.data import LabelledData
+from sincere.train.cached_backward import cached_backward
+from sincere.train.config import ComputeConfig
+from sincere.train.memory import Memory
+from sincere.train.network import Network
+from sincere.train.objective import ObjectiveLoss
+from sincere.train.optimizer import Optimizers
+from sincere.train.processes import Processes
+from sincere.train.seeds import seed_for, seed_layers
+from sincere.views import StagedViews
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What a step moves and works with, all on one device."""
+
+    network: Network
+    objective: ObjectiveLoss
+    memory: Memory
+    optimizers: Optimizers
+    views: StagedViews
+    data: LabelledData
+    processes: Processes
+
+
+class TrainingStep:
+    """Views, forward, loss, backward, optimizer.
+
+    The random numbers of a step come from the seed and the step's number. They are drawn for the whole batch, and each
+    process renders its own share: N processes see the views that one would see.
+    """
+
+    def __init__(self, parts: Parts, compute: ComputeConfig, *, views: int, seed: int) -> None:
+        self.parts, self.views, self.seed = parts, views, seed
+        self.device = parts.data.inputs.device
+        self.chunk_size = compute.chunk_size
+        self.generator = torch.Generator(self.device)
+        # Where CUDA graphs may be in play they have to know that a new step begins. (The call loads the compiler.)
+        self.graphs = compute.compile != "off" and self.device.type == "cuda"
+        self.scaler = torch.amp.GradScaler(self.device.type) if compute.precision == "fp16" else None
+        self.network: nn.Module = parts.network
+        self._render: Callable[[Tensor, Tensor], Tensor] = parts.views.render
+        self._loss: Callable[..., tuple[Tensor, Tensor, Tensor | None]] = self._forward
+        many = parts.processes.world > 1
+        if compute.compile != "off":
+            # A queue grows from step to step at first, and each size would be compiled anew.
+            whole = not many and compute.chunk_size is None and parts.memory.queue is None
+            self._compile(compute, whole=whole)
+        if many:
+            places: Any = [self.device] if self.device.type == "cuda" else None
+            self.network = DistributedDataParallel(parts.network, device_ids=places)
+
+    def _compile(self, compute: ComputeConfig, *, whole: bool) -> None:
+        """Everything between indices and loss as one graph; where something interrupts it, its parts."""
+        mode = None if compute.compile == "default" else compute.compile
+        # Batches of an epoch have one size or two, so a graph for each beats one for all.
+        if whole:
+            self._loss = torch.compile(self._forward, mode=mode, dynamic=False)
+            return
+        self.parts.network.compile(mode=mode, dynamic=False)
+        self._render = torch.compile(self._render, mode=mode, dynamic=False)
+
+    def __call__(self, batch: Tensor, *, step: int, share: float) -> Tensor:
+        """Move the weights by one batch, indices (b,) of all processes, at a share of the full learning rate.
+
+        Returns the loss of the whole batch, on the device and without its graph.
+        """
+        parts = self.parts
+        seed_layers(self.device, seed_for(self.seed, "layers", step, parts.processes.rank))
+        if self.graphs:
+            torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
+        mine = parts.processes.own_share(batch)
+        inputs, labels = parts.data.inputs[mine], parts.data.labels[mine]
+        numbers = self._drawn(batch, step)
+        if self.chunk_size is None:
+            loss, outputs, keys = self._loss(inputs, numbers, labels)
+            (loss if self.scaler is None else self.scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
+            parts.memory.remember(keys, outputs, labels)
+        else:
+            loss = self._cached(inputs, numbers, labels, self.chunk_size)
+        self._share_gradients_of_loss()
+        parts.optimizers.set_rate(share)
+        parts.optimizers.step(self.scaler)
+        parts.memory.follow(parts.network)
+        return loss.detach()
+
+    def _drawn(self, batch: Tensor, step: int) -> Tensor:
+        """The random numbers of this process's share, out of those of the whole batch."""
+        self.generator.manual_seed(seed_for(self.seed, "views", step))
+        inputs = self.parts.data.inputs
+        shaped = inputs[:1].expand(len(batch), *inputs.shape[1:])  # only its shape is looked at
+        numbers = self.parts.views.draw(shaped, count=self.views, generator=self.generator)
+        return self.parts.processes.own_share(numbers)
+
+    def _forward(self, inputs: Tensor, numbers: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Loss, outputs and keys of a batch; the outputs without their graph, or zeros would flow back through it."""
+        memory, views = self.parts.memory, self._render(inputs, numbers)
+        outputs = self.network(memory.anchors(views))
+        keys = memory.keys(views)
+        loss = self.parts.objective(outputs, labels, *memory.contrasts(keys, labels))
+        return loss, outputs.detach(), keys
+
+    def _cached(self, inputs: Tensor, numbers: Tensor, labels: Tensor, chunk_size: int) -> Tensor:
+        def loss(outputs: Tensor) -> Tensor:
+            value: Tensor = self.parts.objective(outputs, labels)
+            return value
+
+        views = self._render(inputs, numbers)
+        return cached_backward(self.network, views, loss, chunk_size=chunk_size, scaler=self.scaler)
+
+    def _share_gradients_of_loss(self) -> None:
+        """DDP averages the network's gradients; a learned temperature is outside of it."""
+        if self.parts.processes.world == 1:
+            return
+        for parameter in self.parts.objective.parameters():
+            if parameter.grad is not None:
+                torch.distributed.all_reduce(parameter.grad)
+                parameter.grad /= self.parts.processes.world

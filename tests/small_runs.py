@@ -1,0 +1,70 @@
+"""Small data, small networks and short runs for the tests of training."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from sincere.data import LabelledData, Splits
+from sincere.train import (
+    BatchesConfig,
+    ComputeConfig,
+    EncoderConfig,
+    HeadConfig,
+    OptimizerConfig,
+    ReportingConfig,
+    TrainConfig,
+)
+
+CLASSES = ("ant", "bee", "cat")
+CPU = ComputeConfig(device="cpu")
+
+
+def small_splits(samples: int = 60, features: int = 6) -> Splits:
+    """Three blobs of arrays, the same every time."""
+    generator = torch.Generator().manual_seed(0)
+    centres = 2 * torch.randn(len(CLASSES), features, generator=generator)
+
+    def part(count: int) -> LabelledData:
+        labels = torch.arange(count) % len(CLASSES)
+        inputs = centres[labels] + torch.randn(count, features, generator=generator)
+        return LabelledData(inputs, labels, CLASSES, "array", "blobs")
+
+    return Splits(part(samples), part(18), part(18))
+
+
+def layers(shape: tuple[int, ...], *, dropout: float = 0.0) -> nn.Module:
+    """An encoder without batch normalisation: `small_runs:layers`."""
+    return nn.Sequential(nn.Linear(shape[0], 16), nn.Tanh(), nn.Dropout(dropout), nn.Linear(16, 8), nn.ReLU())
+
+
+class Lengths(nn.Module):
+    """A text encoder with a tokenizer of its own, which sees nothing but how long words are: `small_runs:Lengths`."""
+
+    feature_dim = 4
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.table = nn.EmbeddingBag(16, 4, padding_idx=0)
+
+    def tokenize(self, texts: Sequence[str]) -> Tensor:
+        rows = [[len(word) for word in text.split()][:2] for text in texts]
+        return torch.tensor([row + [0] * (2 - len(row)) for row in rows], dtype=torch.int32).unsqueeze(2)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.table(tokens.squeeze(2))
+
+
+def small_config(**changes: object) -> TrainConfig:
+    """A run of 3 epochs of 5 batches that says little."""
+    plain = TrainConfig(
+        epochs=3,
+        batches=BatchesConfig(size=12),
+        encoder=EncoderConfig("small_runs:layers"),
+        head=HeadConfig(dim=5),
+        optimizer=OptimizerConfig(lr=0.1),
+        compute=CPU,
+        reporting=ReportingConfig(log_every=2, validate_every=2, neighbours=3, checkpoint_seconds=None),
+    )
+    return replace(plain, **changes)

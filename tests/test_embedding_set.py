@@ -1,0 +1,194 @@
+"""EmbeddingSet: what it refuses, what a file holds, and arrays that somebody else made."""
+
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+
+from sincere.embeddings import EmbeddingSet
+from sincere.errors import InputError, OptionError
+from sincere.runs import WriteError
+
+
+def example(**changes):
+    values = {
+        "embeddings": torch.randn(5, 3),
+        "labels": torch.tensor([0, 1, 1, 0, 2]),
+        "class_names": ("cat", "dög", "a word, with comma"),
+        "name": "pets",
+        "features": torch.randn(5, 7),
+        "shown": ("a", "b\nc", "", "naïve", "x" * 5000),
+    }
+    return EmbeddingSet(**{**values, **changes})
+
+
+def assert_same(a, b):
+    assert torch.equal(a.embeddings, b.embeddings)
+    assert torch.equal(a.labels, b.labels)
+    assert (a.class_names, a.name, a.shown) == (b.class_names, b.name, b.shown)
+    assert (a.features is None) == (b.features is None)
+    if a.features is not None:
+        assert torch.equal(a.features, b.features)
+
+
+@pytest.mark.parametrize("changes", [{}, {"features": None}, {"shown": None}, {"features": None, "shown": None}])
+def test_a_saved_set_comes_back(tmp_path, changes):
+    made = example(**changes)
+    path = made.save(tmp_path / "new" / "folder" / "test.npz")
+    assert_same(EmbeddingSet.load(path), made)
+    assert [file.name for file in path.parent.iterdir()] == ["test.npz"]
+    assert path.stat().st_size < 20_000  # one long text does not make room for itself in every row
+
+
+def test_the_file_needs_no_library_of_ours(tmp_path):
+    made = example()
+    with np.load(made.save(tmp_path / "test.npz"), allow_pickle=False) as file:
+        np.testing.assert_array_equal(file["embeddings"], made.embeddings.numpy())
+        assert file["class_names"].tolist() == list(made.class_names)
+        assert str(file["name"]) == "pets"
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = example().save(tmp_path / "test.npz")
+    before = path.read_bytes()
+
+    def full(file, **arrays):
+        file.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(WriteError, match=r"test.npz: No space left on device"):
+        example().save(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["test.npz"]
+
+
+def test_save_wants_the_suffix_it_reads(tmp_path):
+    with pytest.raises(OptionError, match=r"must end in \.npz"):
+        example().save(tmp_path / "test.npy")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"embeddings": torch.randn(5, 3).double()}, "float32 tensor .* got torch.float64"),
+        ({"embeddings": torch.randn(5)}, r"shape \(n, d\)"),
+        ({"embeddings": [[1.0]]}, "got list"),
+        ({"labels": torch.tensor([0, 1])}, "one class per sample"),
+        ({"labels": torch.tensor([0, 1, 1, 0, 2], dtype=torch.int32)}, "int64"),
+        ({"labels": torch.tensor([0, 1, 1, 0, 3])}, "between 0 and 2.*got 0 to 3"),
+        ({"labels": torch.tensor([0, 1, 1, 0, -1])}, "got -1 to 1"),
+        ({"class_names": ("cat", "cat", "dog")}, "comes twice"),
+        ({"features": torch.randn(4, 7)}, "features must hold 5 rows"),
+        ({"shown": ("a",)}, "shown must hold 5 texts"),
+    ],
+)
+def test_what_it_refuses(changes, message):
+    with pytest.raises(InputError, match=message):
+        example(**changes)
+
+
+def test_nan_is_refused_with_its_rows():
+    rows = torch.zeros(5, 3)
+    rows[1, 0], rows[4, 2] = torch.nan, torch.inf
+    with pytest.raises(InputError, match=r"2 of 5 rows .*\(rows 1, 4\)"):
+        example(embeddings=rows)
+    with pytest.raises(InputError, match="features must be finite"):
+        example(features=rows)
+    with pytest.raises(InputError, match="rows 0"):  # what float32 cannot hold
+        EmbeddingSet.from_arrays(np.array([[1e300, 0.0]]), [0])
+
+
+@pytest.mark.parametrize(
+    ("labels", "class_names", "numbers", "names"),
+    [
+        ([3, 10, 3], None, [0, 1, 0], ("3", "10")),
+        (["dog", "cat", "dog"], None, [1, 0, 1], ("cat", "dog")),
+        (np.array([2.0, 0.0, 2.0]), None, [1, 0, 1], ("0", "2")),
+        (torch.tensor([1, 0, 1]), ("cat", "dog"), [1, 0, 1], ("cat", "dog")),
+        (["dog", "cat", "dog"], ("dog", "cat"), [0, 1, 0], ("dog", "cat")),
+    ],
+)
+def test_labels_of_any_kind(labels, class_names, numbers, names):
+    made = EmbeddingSet.from_arrays(np.zeros((3, 2)), labels, class_names=class_names)
+    assert made.labels.tolist() == numbers
+    assert made.class_names == names
+
+
+@pytest.mark.parametrize("labels", [[0.5, 1, 1], [np.nan, 1, 1], [[1], [2], [3]], [None, 1, 2]])
+def test_labels_that_are_no_classes(labels):
+    with pytest.raises(InputError, match="labels must"):
+        EmbeddingSet.from_arrays(np.zeros((3, 2)), np.array(labels))
+
+
+@pytest.mark.parametrize("keys", [("x", "y"), ("X", "Y"), ("features", "labels"), ("embeddings", "y")])
+def test_arrays_of_somebody_else(tmp_path, keys):
+    rows = np.random.default_rng(0).normal(size=(4, 3))
+    np.savez(tmp_path / "theirs.npz", **{keys[0]: rows, keys[1]: np.array([7, 8, 7, 8])})
+    found = EmbeddingSet.load(tmp_path / "theirs.npz")
+    np.testing.assert_array_equal(found.embeddings.numpy(), rows.astype(np.float32))
+    assert (found.class_names, found.labels.tolist(), found.name) == (("7", "8"), [0, 1, 0, 1], "theirs")
+    assert found.features is None
+
+
+def test_labels_in_a_file_of_their_own(tmp_path):
+    rows = np.eye(3, dtype=np.float16)
+    np.save(tmp_path / "rows.npy", rows)
+    np.save(tmp_path / "labels.npy", np.array(["b", "a", "b"]))
+    (tmp_path / "names.txt").write_text("b\na\nb\n", encoding="utf-8")
+    (tmp_path / "numbers.txt").write_text("10\n9\n10\n", encoding="utf-8")
+    for file, names in (("labels.npy", ("a", "b")), ("names.txt", ("a", "b")), ("numbers.txt", ("9", "10"))):
+        found = EmbeddingSet.load(tmp_path / "rows.npy", labels=tmp_path / file, name="mine")
+        assert (found.class_names, found.labels.tolist(), found.name) == (names, [1, 0, 1], "mine")
+    with pytest.raises(InputError, match="without labels"):
+        EmbeddingSet.load(tmp_path / "rows.npy")
+
+
+class Bomb:
+    def __reduce__(self):
+        return (pytest.fail, ("a pickled object was loaded",))
+
+
+def test_nothing_in_a_file_is_run(tmp_path):
+    rows, objects = np.zeros((2, 2)), np.array([Bomb(), Bomb()], dtype=object)
+    with zipfile.ZipFile(tmp_path / "objects.npz", "w") as archive:
+        for name, array in (("x.npy", rows), ("y.npy", objects)):
+            with archive.open(name, "w") as file:
+                np.lib.format.write_array(file, array, allow_pickle=True)
+    (tmp_path / "pickle.npy").write_bytes(pickle.dumps(Bomb()))
+    for name in ("objects.npz", "pickle.npy"):
+        with pytest.raises(InputError, match="without running code"):
+            EmbeddingSet.load(tmp_path / name)
+
+
+def test_files_that_are_something_else(tmp_path):
+    (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 and no more")
+    (tmp_path / "text.csv").write_text("1,2")
+    np.savez(tmp_path / "other.npz", weights=np.zeros(3))
+    np.savez(tmp_path / "unlabelled.npz", x=np.zeros((3, 2)))
+    for name, message in (
+        ("broken.npz", "NumPy file of plain arrays"),
+        ("text.csv", r"\.npz or an \.npy"),
+        ("other.npz", "must hold embeddings .*it holds weights"),
+        ("unlabelled.npz", "must hold labels .*it holds x"),
+        ("missing.npz", "there is no file"),
+    ):
+        with pytest.raises(InputError, match=message):
+            EmbeddingSet.load(tmp_path / name)
+    with pytest.raises(InputError, match=r"\(n, d\).*Flatten"):
+        EmbeddingSet.from_arrays(np.zeros((2, 3, 4)), [0, 1])
+
+
+def test_subsets_counts_and_other_lists_of_classes():
+    made = example()
+    part = made.subset(torch.tensor([4, 0]))
+    assert (part.labels.tolist(), part.shown) == ([2, 0], ("x" * 5000, "a"))
+    assert torch.equal(part.features, made.features[[4, 0]])
+    assert made.class_counts() == {"cat": 2, "dög": 2, "a word, with comma": 1}
+    moved = part.with_classes(("a word, with comma", "none of these", "cat"))
+    assert moved.labels.tolist() == [0, 2]
+    with pytest.raises(InputError, match=r"1 are not \('cat'\)"):
+        part.with_classes(("a word, with comma",))
+    assert_same(made.to("cpu"), made)

@@ -1,0 +1,196 @@
+"""A trained model back in Python and out to other programs: the same embeddings everywhere."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import sincere.embeddings.export as export
+from sincere.data import Form, LabelledData, hash_texts
+from sincere.embeddings import (
+    EmbeddingSet,
+    LoadedModel,
+    ModelDescription,
+    embed,
+    export_onnx,
+    export_safetensors,
+    load,
+)
+from sincere.encoders import EmbeddingModel, ProjectionHead
+from sincere.errors import InputError, OptionError
+from sincere.train import EncoderConfig, train
+from sincere.views import Statistics
+from small_runs import small_config, small_splits
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    config = small_config(encoder=EncoderConfig("mlp", {"width": 16}))
+    train(config, run=folder, data=small_splits(), show="off")
+    return folder
+
+
+def made_model(kind, **changes):
+    """An untrained model of each kind."""
+    forms = {
+        "image": Form("image", (3, 8, 8)),
+        "array": Form("array", (5,)),
+        "text": Form("text", (6, 4), buckets=50),
+        "sound": Form("sound", (800,), sample_rate=4000),
+    }
+    form = forms[kind]
+    size = {"image": 3, "array": 5}.get(kind, 0)
+    encoders = {"image": "small_cnn", "array": "mlp", "text": "text", "sound": "sound"}
+    options = {"image": {"width": 4}, "array": {"width": 8}, "text": {"width": 8, "dim": 4, "rows": 40}}
+    statistics = Statistics((0.4,) * size, (0.3,) * size)
+    description = ModelDescription(
+        form, ("a", "b"), statistics, encoders[kind], form.shape, options.get(kind, {"width": 4}), dim=7, **changes
+    )
+    model = description.build_model(torch.Generator().manual_seed(0)).eval()
+    return LoadedModel(model, description.build_views(), description)
+
+
+def test_load_gives_the_embeddings_that_the_run_saved(run):
+    loaded, splits = load(run, device="cpu"), small_splits()
+    saved = EmbeddingSet.load(run / "embeddings" / "test.npz")
+    torch.testing.assert_close(loaded(splits.test.inputs), saved.embeddings)
+    torch.testing.assert_close(loaded(splits.test.inputs.numpy().astype(np.float64)), saved.embeddings)
+    torch.testing.assert_close(loaded.features(splits.test.inputs), saved.features)
+    again = loaded.embed(splits.test, batch=4)
+    torch.testing.assert_close(again.embeddings, saved.embeddings)
+    assert again.class_names == loaded.class_names == ("ant", "bee", "cat")
+    assert torch.equal(again.labels, splits.test.labels)
+
+
+def test_embedding_is_by_hand_the_model_on_normalised_inputs(run):
+    loaded, data = load(run, device="cpu"), small_splits().test
+    train_inputs = small_splits().train.inputs.double()
+    plain = (data.inputs.double() - train_inputs.mean(0)) / train_inputs.std(0, correction=0)
+    with torch.no_grad():
+        expected = loaded.model.head(loaded.model.encoder(plain.float()))
+    torch.testing.assert_close(loaded(data.inputs), expected)
+
+
+def test_embed_leaves_the_model_as_it_was_and_takes_nothing():
+    loaded = made_model("array")
+    loaded.model.train()
+    loaded.model.encoder.eval()
+    before = {key: value.clone() for key, value in loaded.model.state_dict().items()}
+    data = LabelledData(torch.randn(9, 5), torch.arange(9) % 2, ("a", "b"), "array", "x")
+    found = embed(loaded.model, loaded.views, data, batch=2)
+    torch.testing.assert_close(found.embeddings, embed(loaded.model, loaded.views, data).embeddings)
+    assert (loaded.model.training, loaded.model.encoder.training) == (True, False)
+    assert all(torch.equal(value, before[key]) for key, value in loaded.model.state_dict().items())
+    assert embed(loaded.model, loaded.views, data.subset([])).embeddings.shape == (0, 7)
+    with pytest.raises(OptionError, match="batch must be at least 1"):
+        embed(loaded.model, loaded.views, data, batch=0)
+
+
+def test_raw_inputs_as_people_have_them():
+    text, sound, image = made_model("text"), made_model("sound"), made_model("image")
+    torch.testing.assert_close(
+        text(["one two", "!"]), text(hash_texts(["one two", "!"], words=6, pieces=4, buckets=50))
+    )
+    assert text(np.array(["one two"])).shape == (1, 7)
+    short = torch.rand(2, 500)
+    torch.testing.assert_close(sound(short), sound(torch.cat([short, torch.zeros(2, 300)], dim=1)))
+    torch.testing.assert_close(
+        sound(torch.cat([short, short], dim=1)), sound(torch.cat([short, short[:, :300]], dim=1))
+    )
+    pixels = torch.randint(0, 256, (2, 3, 8, 8), dtype=torch.uint8)
+    torch.testing.assert_close(image(pixels.permute(0, 2, 3, 1).numpy()), image(pixels))
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "message"),
+    [
+        ("image", torch.rand(2, 3, 8, 8), r"uint8 of shape \(n, 3, 8, 8\).*got torch.float32"),
+        ("image", torch.zeros(2, 3, 9, 8, dtype=torch.uint8), r"got torch.uint8 \(2, 3, 9, 8\)"),
+        ("array", torch.rand(2, 6), r"shape \(n, 5\): got \(2, 6\)"),
+        ("text", "one text", "Put it in brackets"),
+    ],
+)
+def test_inputs_that_do_not_fit(kind, inputs, message):
+    with pytest.raises(InputError, match=message):
+        made_model(kind)(inputs)
+
+
+def test_data_of_another_form_is_refused(run):
+    other = LabelledData(torch.zeros(2, 7), torch.tensor([0, 1]), ("a", "b"), "array", "x")
+    with pytest.raises(InputError, match="must have the form that the model was trained on"):
+        load(run, device="cpu").embed(other)
+
+
+def test_folders_that_hold_no_finished_run(tmp_path):
+    with pytest.raises(InputError, match="no folder"):
+        load(tmp_path / "none")
+    with pytest.raises(InputError, match="Is it the folder of a run"):
+        load(tmp_path)
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n')
+    with pytest.raises(InputError, match="Resume it first"):
+        load(tmp_path)
+
+
+def test_a_run_with_pickled_weights_is_refused(run, tmp_path):
+    (tmp_path / "model.json").write_text((run / "model.json").read_text())
+    (tmp_path / "model.safetensors").write_bytes(pickle.dumps({"a": 1}))
+    with pytest.raises(InputError, match="it is a pickle"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["image", "array", "text", "sound"])
+def test_descriptions_survive_json(kind):
+    description = made_model(kind, views="none", views_options={}).description
+    assert ModelDescription.from_json(json.loads(json.dumps(description.to_json()))) == description
+    with pytest.raises(InputError, match="format"):
+        ModelDescription.from_json({})
+    record = description.to_json()
+    del record["encoder"]
+    with pytest.raises(InputError, match="not a complete description"):
+        ModelDescription.from_json(record)
+
+
+def test_state_dict_for_other_programs(run, tmp_path):
+    loaded = load(run, device="cpu")
+    path = export_safetensors(loaded, tmp_path / "weights.safetensors")
+    encoder = loaded.description.build_model().encoder
+    fresh = EmbeddingModel(encoder, ProjectionHead(16, dim=5))
+    fresh.load_state_dict(load_file(path))
+    x = torch.randn(4, 6)
+    torch.testing.assert_close(fresh.eval()(x), loaded.model(x))
+    with pytest.raises(OptionError, match=r"must end in \.safetensors"):
+        export_safetensors(loaded, tmp_path / "weights.pt")
+    with pytest.raises(InputError, match="no folder"):
+        export_safetensors(loaded, tmp_path / "none" / "w.safetensors")
+
+
+@pytest.mark.parametrize("kind", ["array", "text"])
+def test_onnx_takes_raw_inputs_of_any_number(kind, tmp_path, capfd):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    loaded = made_model(kind)
+    path = export_onnx(loaded, tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    texts = hash_texts(["to be", "or not"] * 4, words=6, pieces=4, buckets=50)
+    inputs = torch.randn(11, 5) if kind == "array" else texts
+    (given,) = session.run(None, {"inputs": inputs.numpy()})
+    np.testing.assert_allclose(given, loaded(inputs).numpy(), rtol=1e-4, atol=1e-5)
+    assert [place.name for place in tmp_path.iterdir()] == ["model.onnx"]
+    assert "Skipping" not in capfd.readouterr().err
+    if kind == "array":
+        assert_refused_if_it_disagrees(path)
+
+
+def assert_refused_if_it_disagrees(path):
+    """The file of one model must not pass for that of another."""
+    other = made_model("array")
+    content = path.read_bytes()
+    with torch.no_grad(), pytest.MonkeyPatch.context() as patch:
+        other.model.head.layers[-1].bias += 0.01
+        patch.setattr(export, "_onnx_bytes", lambda module, example: content)
+        with pytest.raises(InputError, match=r"was not written: onnxruntime's embeddings differ"):
+            export_onnx(other, path.with_name("other.onnx"))
+    assert not path.with_name("other.onnx").exists()

@@ -1,0 +1,186 @@
+"""What a run leaves on disk: whole or not at all, readable by people, and never a pickle."""
+
+import json
+import pickle
+import resource
+import signal
+import subprocess
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from sincere.errors import InputError
+from sincere.runs import (
+    MetricsLog,
+    RunFolder,
+    WriteError,
+    load_tensors,
+    newest_checkpoint,
+    newest_step,
+    provenance,
+    read_json,
+    read_metrics,
+    save_checkpoint,
+    save_tensors,
+    write_json,
+)
+from sincere.runs.tensor_files import load_into
+
+
+@pytest.fixture
+def small_disk():
+    """Files cannot grow beyond 100 kB, as on a disk that is full: the system itself refuses to write."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    signal.signal(signal.SIGXFSZ, before)
+
+
+def test_a_checkpoint_comes_back_and_replaces_the_one_before(tmp_path):
+    channels_last = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    tensors = {
+        "a": channels_last,
+        "b": torch.arange(3),
+        "half": torch.ones(2, dtype=torch.bfloat16),
+        "s": torch.tensor(2.5),
+    }
+    assert newest_checkpoint(tmp_path / "c") is None
+    save_checkpoint(tmp_path / "c", 5, {"old": torch.zeros(1)}, {"epoch": 0})
+    save_checkpoint(tmp_path / "c", 12, tensors, {"epoch": 1, "meter": {"loss": 0.1}})
+    assert [place.name for place in (tmp_path / "c").iterdir()] == ["step-000000012"]
+    found = newest_checkpoint(tmp_path / "c")
+    assert found.step == newest_step(tmp_path / "c") == 12
+    assert found.state["meter"] == {"loss": 0.1}
+    assert found.tensors.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert torch.equal(found.tensors[name], tensor)
+        assert found.tensors[name].dtype == tensor.dtype
+    assert load_file(tmp_path / "c" / "step-000000012" / "tensors.safetensors").keys() == tensors.keys()
+
+
+def test_an_unfinished_checkpoint_is_not_one(tmp_path):
+    save_checkpoint(tmp_path, 3, {"a": torch.ones(2)}, {})
+    (tmp_path / "step-000000009.unfinished").mkdir()
+    (tmp_path / "step-000000009.unfinished" / "state.json").write_text("{")
+    assert newest_checkpoint(tmp_path).step == 3
+    save_checkpoint(tmp_path, 4, {"a": torch.ones(2)}, {})
+    assert [place.name for place in tmp_path.iterdir()] == ["step-000000004"]
+
+
+def test_a_full_disk_leaves_the_old_checkpoint(tmp_path, small_disk):
+    save_checkpoint(tmp_path, 3, {"a": torch.ones(2)}, {"epoch": 1})
+    with pytest.raises(WriteError, match=r"could not write .*step-000000004.*It needs 0.4 MB.*intact.*resume"):
+        save_checkpoint(tmp_path, 4, {"a": torch.ones(100_000)}, {})
+    assert [place.name for place in tmp_path.iterdir()] == ["step-000000003"]
+    assert newest_checkpoint(tmp_path).state["epoch"] == 1
+    save_tensors(tmp_path / "w.safetensors", {"a": torch.zeros(3)})
+    with pytest.raises(WriteError):
+        save_tensors(tmp_path / "w.safetensors", {"a": torch.zeros(100_000)})
+    assert torch.equal(load_tensors(tmp_path / "w.safetensors")["a"], torch.zeros(3))
+    assert not list(tmp_path.glob("*.unfinished"))
+
+
+class Payload:
+    def __reduce__(self):
+        return print, ("code of a checkpoint was run",)
+
+
+@pytest.mark.parametrize("write", ["pickle", "torch.save", "old torch.save"])
+def test_a_pickle_is_refused_and_its_code_not_run(tmp_path, write, capsys):
+    save_checkpoint(tmp_path, 3, {"a": torch.ones(2)}, {})
+    path = tmp_path / "step-000000003" / "tensors.safetensors"
+    if write == "pickle":
+        path.write_bytes(pickle.dumps(Payload()))
+    else:
+        torch.save({"a": Payload()}, path, _use_new_zipfile_serialization=write == "torch.save")
+    with pytest.raises(InputError, match="it is a pickle"):
+        newest_checkpoint(tmp_path)
+    with pytest.raises(InputError, match="it is a pickle"):
+        load_tensors(path)
+    assert "was run" not in capsys.readouterr().out
+
+
+def test_damage_is_noticed(tmp_path):
+    save_checkpoint(tmp_path, 3, {"a": torch.ones(200)}, {})
+    path = tmp_path / "step-000000003" / "tensors.safetensors"
+    content = path.read_bytes()
+    path.write_bytes(content[:-9] + b"123456789")
+    with pytest.raises(InputError, match=r"not what state\.json beside it describes"):
+        newest_checkpoint(tmp_path)
+    path.write_bytes(content[:-9])
+    with pytest.raises(InputError, match="whole safetensors file"):
+        newest_checkpoint(tmp_path)
+
+
+def test_weights_that_do_not_fit(tmp_path):
+    linear = torch.nn.Linear(2, 3)
+    with pytest.raises(InputError, match=r"missing: bias; not in the model: extra; of another shape: weight"):
+        load_into(linear, {"weight": torch.zeros(3, 3), "extra": torch.zeros(1)}, tmp_path / "w")
+
+
+def test_metrics_are_cut_to_the_checkpoint_and_torn_lines_dropped(tmp_path):
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    for step in (1, 2, 2, 3):
+        log.append({"kind": "train", "step": step, "loss": 1 / step})
+    with open(log.path, "a") as file:
+        file.write('{"kind": "train", "ste')
+    assert [record["step"] for record in read_metrics(log.path)] == [1, 2, 2, 3]
+    log.cut_after(2)
+    assert [record["step"] for record in read_metrics(log.path)] == [1, 2, 2]
+    assert read_metrics(log.path)[1]["loss"] == 0.5
+    log.path.write_text('{"kind": "train"}\n')
+    with pytest.raises(InputError, match="line 1"):
+        read_metrics(log.path)
+
+
+def test_metrics_refuse_what_json_has_no_word_for(tmp_path):
+    with pytest.raises(ValueError, match="JSON"):
+        MetricsLog(tmp_path / "m").append({"step": 1, "loss": float("nan")})
+
+
+def test_json_files(tmp_path):
+    write_json(tmp_path / "a.json", {"τ": 0.1})
+    assert read_json(tmp_path / "a.json") == {"τ": 0.1}
+    (tmp_path / "a.json").write_text("[1]")
+    with pytest.raises(InputError, match="JSON object"):
+        read_json(tmp_path / "a.json")
+
+
+def test_the_folder_explains_every_file_it_names(tmp_path):
+    folder = RunFolder(tmp_path / "new" / "run")
+    folder.create()
+    text = folder.readme.read_text()
+    for place in (folder.config, folder.provenance, folder.metrics, folder.checkpoint, folder.weights, folder.model):
+        assert place.name in text
+    for place in (folder.evaluation, folder.tensorboard, folder.embeddings("train").parent):
+        assert place.name in text
+    assert not folder.started
+
+
+def test_provenance_outside_of_git(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    found = json.loads(json.dumps(provenance(seed=7)))
+    assert found["commit"] is None
+    assert found["seed"] == 7
+    assert "pytest" in found["command"]
+    assert found["versions"]["torch"] == torch.__version__
+
+
+def test_provenance_in_a_repository(tmp_path, monkeypatch):
+    def git(*arguments):
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    git("init")
+    (tmp_path / "x").write_text("1")
+    git("add", "x")
+    git("commit", "-m", "one")
+    monkeypatch.chdir(tmp_path)
+    commit = git("rev-parse", "HEAD")
+    assert provenance(seed=0)["commit"] == commit
+    (tmp_path / "x").write_text("2")
+    assert provenance(seed=0)["commit"] == commit + "+"

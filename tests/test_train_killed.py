@@ -1,0 +1,96 @@
+"""Stop and go: whatever ends a run, and whenever, it resumes, and its weights are those of an undisturbed one."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sincere.runs import newest_checkpoint, read_metrics
+
+HERE = Path(__file__).parent
+TIMED = ("seconds", "samples_per_second")
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the runs are forked")
+
+
+def scenario(name, folder):
+    """What tests/forked_runs.py reports; it runs in a process without threads, which can be forked."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, str(HERE / "forked_runs.py"), name, str(folder)]
+    run = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout), run.stderr
+
+
+def untimed(folder):
+    return [{k: v for k, v in record.items() if k not in TIMED} for record in read_metrics(folder / "metrics.jsonl")]
+
+
+def assert_same_run(one, other):
+    """Weights, everything that a checkpoint holds, metrics and embeddings, to the last bit."""
+    assert (one / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()
+    a, b = newest_checkpoint(one / "checkpoint"), newest_checkpoint(other / "checkpoint")
+    assert a.state["digest"] == b.state["digest"]
+    assert untimed(one) == untimed(other)
+    for split in ("train", "test"):
+        with np.load(one / "embeddings" / f"{split}.npz") as x, np.load(other / "embeddings" / f"{split}.npz") as y:
+            assert all(np.array_equal(x[key], y[key]) for key in x.files)
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("killed")
+    report, messages = scenario("killed", folder)
+    return folder, report, messages
+
+
+def test_killed_at_random_moments_it_ends_bit_identical(killed):
+    folder, report, _ = killed
+    stopped = [code for run in report["codes"] for code in run if code != 0]
+    assert report["kills"] == 10
+    assert stopped.count(-9) >= 4  # of five; a run may be through just before it is hit
+    assert {-9, 130, 143} <= {*stopped}
+    for number in range(len(report["codes"])):
+        assert_same_run(folder / "whole", folder / str(number))
+        left = {place.name for place in (folder / str(number)).rglob("*") if "unfinished" in place.name}
+        assert not left
+
+
+def test_no_line_of_metrics_comes_twice(killed):
+    folder, report, _ = killed
+    for number in range(len(report["codes"])):
+        keys = [(record["kind"], record["step"]) for record in untimed(folder / str(number))]
+        assert len(keys) == len(set(keys))
+        assert keys == sorted(keys, key=lambda key: key[1])
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_finishes_the_step_saves_and_says_so(killed, name, code):
+    _, report, messages = killed
+    found = report["graceful"][name]
+    assert found["code"] == code
+    (checkpoint,) = found["saved"]
+    assert int(checkpoint.removeprefix("step-")) >= found["last"] > 0
+    assert f"{name}: finishing this step and saving" in messages
+
+
+def test_two_processes_are_one(tmp_path):
+    """The same losses, one log, one checkpoint; a signal to one stops both, and they resume bit-identical."""
+    codes, messages = scenario("together", tmp_path)
+    names = [name.removesuffix(", two") for name in codes if name.endswith(", two")]
+    assert len(names) == 6
+    for name in names:
+        assert codes[f"{name}, one"] == 0, messages
+        assert codes[f"{name}, two"] == [0, 0], messages
+        one, two = (untimed(tmp_path / name / count) for count in ("one", "two"))
+        assert [(r["kind"], r["step"]) for r in one] == [(r["kind"], r["step"]) for r in two]
+        losses = [[r["loss"] for r in records if "loss" in r] for records in (one, two)]
+        assert max(losses[0]) > 0.1
+        np.testing.assert_allclose(losses[0], losses[1], rtol=2e-5, atol=2e-5, err_msg=name)
+    assert codes["undisturbed"] == codes["resumed"] == [0, 0]
+    assert codes["stopped"] == [143, 143]
+    assert_same_run(tmp_path / "undisturbed", tmp_path / "stopped")

@@ -1,0 +1,476 @@
+"""The training loop: every part that can be put in, what it logs, and what it refuses."""
+
+import json
+import re
+import signal
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file
+
+import sincere
+import sincere.functional
+from sincere import LabelQueue
+from sincere.data import LabelledData, Splits
+from sincere.embeddings import EmbeddingSet
+from sincere.errors import InputError, OptionError
+from sincere.runs import RunFolder, WriteError, newest_checkpoint, newest_step, read_metrics
+from sincere.train import (
+    BatchesConfig,
+    DivergedError,
+    EncoderConfig,
+    HeadConfig,
+    LossConfig,
+    MemoryConfig,
+    OptimizerConfig,
+    ScheduleConfig,
+    TrainConfig,
+    ViewsConfig,
+    train,
+)
+from sincere.train.interruption import Interruption
+from sincere.train.meter import Reading
+from sincere.train.network import SimplexClassifier, simplex_vertices
+from sincere.train.processes import Processes, device_for
+from sincere.train.progress import Length, PlainLines, clock
+from sincere.train.session import build_session
+from sincere.train.step import TrainingStep
+from small_runs import CPU, small_config, small_splits
+
+
+def session(**changes):
+    return build_session(small_config(**changes), small_splits(), torch.device("cpu"), Processes())
+
+
+def run(folder, *, resume=False, **changes):
+    return train(small_config(**changes), run=folder, data=small_splits(), resume=resume, show="off")
+
+
+def losses(folder):
+    return [record["loss"] for record in read_metrics(folder / "metrics.jsonl") if record["kind"] == "train"]
+
+
+EVERY_PART = {
+    "supcon": {"loss": LossConfig("supcon")},
+    "infonce": {"loss": LossConfig("infonce")},
+    "eps": {"loss": LossConfig("eps_supinfonce", options={"epsilon": 0.1})},
+    "decoupled": {"loss": LossConfig("decoupled")},
+    "spread": {"loss": LossConfig("spread")},
+    "set": {"loss": LossConfig("set_nce")},
+    "learned temperature": {"loss": LossConfig(learnable_temperature=True)},
+    "cross-entropy": {"objective": "cross_entropy"},
+    "cross-entropy with head": {"objective": "cross_entropy", "head": HeadConfig("linear")},
+    "fixed simplex": {"objective": "fixed_simplex"},
+    "joint": {"objective": "joint"},
+    "queue": {"memory": MemoryConfig(queue=24)},
+    "momentum": {"memory": MemoryConfig(momentum=0.9)},
+    "momentum and queue": {"memory": MemoryConfig(queue=24, momentum=0.9)},
+    "adamw": {"optimizer": OptimizerConfig("adamw", 0.01, clip_norm=1.0)},
+    "lars": {"optimizer": OptimizerConfig("lars", 5.0)},
+    "muon": {"optimizer": OptimizerConfig("muon", 0.05)},
+    "muon and sgd": {"optimizer": OptimizerConfig("muon", 0.05, others="sgd", others_lr=0.1, nesterov=True)},
+    "bf16": {"compute": replace(CPU, precision="bf16")},
+    "fp16": {"compute": replace(CPU, precision="fp16")},
+    "chunks": {"compute": replace(CPU, chunk_size=5)},
+    "shuffled": {"batches": BatchesConfig(16, "shuffled", drop_last=False)},
+    "three views": {"views": ViewsConfig(count=3)},
+    "batch norm": {"encoder": EncoderConfig("mlp", {"width": 16})},
+}
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    """A run that gets a signal during its step number `after`."""
+
+    def go(folder, *, after, number=signal.SIGINT, **changes):
+        original = TrainingStep.__call__
+
+        def step(self, batch, *, step, share):
+            if step == after - 1:
+                signal.raise_signal(number)
+            return original(self, batch, step=step, share=share)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(TrainingStep, "__call__", step)
+            return run(folder, **changes)
+
+    return go
+
+
+@pytest.mark.parametrize("name", EVERY_PART)
+def test_every_part_trains_and_resumes_to_the_bit(name, tmp_path, interrupted):
+    """Stopped by a signal in the middle of an epoch, then resumed: the weights of an undisturbed run."""
+    changes = {"epochs": 2, "optimizer": OptimizerConfig(lr=0.02), **EVERY_PART[name]}
+    whole = run(tmp_path / "whole", **changes)
+    assert (whole.finished, whole.exit_code, whole.epoch) == (True, 0, 2)
+    part = interrupted(tmp_path / "part", after=3, **changes)
+    assert (part.finished, part.step, part.exit_code) == (False, 3, 130)
+    assert newest_step(tmp_path / "part" / "checkpoint") == 3
+    assert run(tmp_path / "part", resume=True, **changes).finished
+    a, b = (load_file(tmp_path / place / "model.safetensors") for place in ("whole", "part"))
+    assert all(torch.equal(a[key], b[key]) for key in a)
+    assert losses(tmp_path / "whole") == losses(tmp_path / "part")
+
+
+def test_it_learns(tmp_path):
+    found = run(tmp_path, epochs=12, optimizer=OptimizerConfig("adamw", 0.01))
+    mean = [record["loss"] for record in read_metrics(tmp_path / "metrics.jsonl") if record["kind"] == "epoch"]
+    assert len(mean) == 12
+    assert mean[-1] < 0.2 * mean[0]
+    assert found.loss == mean[-1]
+    assert found.validation.accuracy > 0.9
+
+
+def test_the_folder_is_complete_and_says_where_it_came_from(tmp_path):
+    config = small_config()
+    train(config, run=tmp_path / "run", data=small_splits(), show="off")
+    folder = RunFolder(tmp_path / "run")
+    assert TrainConfig.load(folder.path) == config
+    record = json.loads(folder.provenance.read_text())
+    assert record["data"]["train"] == 60
+    assert {"command", "commit", "versions", "hardware", "seed", "started"} <= record["starts"][0].keys()
+    for split, count in (("train", 60), ("validation", 18), ("test", 18)):
+        found = EmbeddingSet.load(folder.embeddings(split))
+        assert found.embeddings.shape == (count, 5)
+        assert found.features.shape == (count, 8)
+    kinds = [record["kind"] for record in read_metrics(folder.metrics)]
+    assert kinds.count("train") == 3 * 3  # 5 batches an epoch: after 2, 4 and 5
+    assert kinds.count("epoch") == 3
+    assert kinds.count("validation") == 2  # after the second epoch, and at the end
+
+
+def test_logged_losses_and_excess_are_those_of_the_batches(tmp_path):
+    """Against the library's own diagnosis of every batch, at the weights that the step had."""
+    supcon = LossConfig("supcon")
+    run(tmp_path, epochs=1, loss=supcon)
+    made = session(epochs=1, loss=supcon)
+    made.parts.network.train()
+    plan = made.planner.plan(0)
+    values, excess = [], []
+    for place in range(len(plan)):
+        batch = plan.batch(place)
+        numbers = made.step._drawn(batch, place)
+        outputs = made.parts.network(made.parts.views.render(made.parts.data.inputs[batch], numbers)).detach()
+        reading = sincere.diagnose(outputs, made.parts.data.labels[batch], set_loss=False).losses["supcon"]
+        values.append(reading.value)
+        excess.append(reading.excess)
+        assert made.step(batch, step=place, share=made.rate(place) / 0.1).item() == pytest.approx(
+            reading.value, rel=1e-5
+        )
+    logged = [record for record in read_metrics(tmp_path / "metrics.jsonl") if record["kind"] == "train"]
+    assert [record["step"] for record in logged] == [2, 4, 5]
+    for record, part in zip(logged, (slice(0, 2), slice(2, 4), slice(4, 5)), strict=True):
+        assert record["loss"] == pytest.approx(np.mean(values[part]), rel=1e-5)
+        assert record["excess"] == pytest.approx(np.mean(excess[part]), rel=1e-5)
+
+
+def test_steps_move_at_the_scheduled_rate(tmp_path):
+    """A plain SGD step moves a weight by exactly rate × gradient."""
+    schedule = ScheduleConfig(warmup_epochs=1, warmup_start_lr=0.02, end_lr=0.01)
+    optimizer = OptimizerConfig(lr=0.1, momentum=0, weight_decay=0)
+    made = session(schedule=schedule, optimizer=optimizer)
+    plan = made.planner.plan(0)
+    made.parts.network.train()
+    for step in (0, 3):
+        weight = made.model.head.layers[0].weight
+        before, gradients = weight.detach().clone(), []
+        hook = weight.register_hook(gradients.append)
+        made.step(plan.batch(step), step=step, share=made.rate(step) / 0.1)
+        hook.remove()
+        torch.testing.assert_close(weight, before - (0.02 + 0.08 * step / 5) * gradients[0])
+
+
+def test_chunks_give_the_gradient_of_the_whole_batch(tmp_path):
+    run(tmp_path / "whole")
+    run(tmp_path / "chunks", compute=replace(CPU, chunk_size=5))
+    np.testing.assert_allclose(losses(tmp_path / "whole"), losses(tmp_path / "chunks"), rtol=1e-4)
+
+
+def test_momentum_encoder_and_queue_are_the_equation(tmp_path):
+    """One step by hand: first views against the momentum encoder's keys and the queue, then both move."""
+    made = session(memory=MemoryConfig(queue=24, momentum=0.75), optimizer=OptimizerConfig(lr=0.5, momentum=0))
+    made.parts.network.train()
+    plan, memory, network = made.planner.plan(0), made.parts.memory, made.parts.network
+    by_hand = LabelQueue(24, 5)
+    for place in range(4):
+        batch = plan.batch(place)
+        inputs, labels = made.parts.data.inputs[batch], made.parts.data.labels[batch]
+        views = made.parts.views.render(inputs, made.step._drawn(batch, place))
+        with torch.no_grad():
+            anchors = network(views[:, :1])[:, 0]
+            keys = memory.follower(views[:, 1:])[:, 0]
+            followed = [p.clone() for p in memory.follower.parameters()]
+        rows, classes = by_hand.contrasts()
+        s = F.normalize(anchors, dim=1) @ F.normalize(torch.cat([keys, rows]), dim=1).T / 0.1
+        same = labels.unsqueeze(1) == torch.cat([labels, classes])
+        negatives = s.masked_fill(same, -torch.inf).logsumexp(dim=1, keepdim=True)
+        expected = ((F.softplus(negatives - s) * same).sum(1) / same.sum(1)).mean()
+        assert made.step(batch, step=place, share=1.0).item() == pytest.approx(expected.item(), rel=1e-5)
+        by_hand.enqueue(keys, labels)
+        torch.testing.assert_close(memory.queue.contrasts(), by_hand.contrasts())
+        for mine, old, new in zip(memory.follower.parameters(), followed, network.parameters(), strict=True):
+            torch.testing.assert_close(mine, 0.75 * old + 0.25 * new)
+
+
+def test_joint_is_the_sum_of_both(tmp_path):
+    made = session(objective="joint", cross_entropy_weight=0.3, loss=LossConfig("supcon"))
+    outputs, labels = torch.randn(6, 2, 5 + 3), torch.tensor([0, 1, 2, 0, 1, 2])
+    logits = outputs[..., 5:].reshape(12, 3)
+    expected = sincere.functional.supcon(outputs[..., :5], labels) + 0.3 * F.cross_entropy(
+        logits, labels.repeat_interleave(2)
+    )
+    assert made.parts.objective(outputs, labels).item() == pytest.approx(expected.item(), rel=1e-6)
+    network, views = made.parts.network, torch.randn(4, 2, 6)
+    features = network.model.encoder(views.flatten(0, 1))  # the classifier stands on these, beside the head
+    expected = torch.cat([network.model.head(features), network.classifier(features)], dim=1).reshape(4, 2, 8)
+    torch.testing.assert_close(network(views), expected)
+
+
+@pytest.mark.parametrize(("classes", "dim"), [(2, 1), (3, 2), (10, 9), (10, 64)])
+def test_simplex_vertices_are_a_regular_simplex(classes, dim):
+    vertices = simplex_vertices(classes, dim).double()
+    expected = torch.full((classes, classes), -1 / (classes - 1), dtype=torch.float64).fill_diagonal_(1.0)
+    torch.testing.assert_close(vertices @ vertices.T, expected, rtol=0, atol=1e-6)
+    logits = SimplexClassifier(dim, classes, temperature=0.1)(3 * vertices.float())
+    torch.testing.assert_close(logits, 10 * expected.float(), rtol=0, atol=1e-5)
+
+
+def test_simplex_needs_room():
+    with pytest.raises(OptionError, match=r"needs at least 9 dimensions.*Set head\.dim"):
+        simplex_vertices(10, 8)
+
+
+def test_a_folder_is_never_overwritten(tmp_path):
+    run(tmp_path / "run", epochs=1)
+    with pytest.raises(OptionError, match="holds a run already"):
+        run(tmp_path / "run", epochs=1)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("…")
+    with pytest.raises(OptionError, match=r"must be new or empty: it holds thesis\.tex"):
+        run(tmp_path / "other")
+    with pytest.raises(OptionError, match="is a file"):
+        run(tmp_path / "other" / "thesis.tex")
+
+
+def test_a_run_that_could_not_begin_is_in_nobodys_way(tmp_path):
+    with pytest.raises(OptionError, match="the encoder 'mlp' takes"):
+        run(tmp_path / "run", encoder=EncoderConfig("mlp", {"deep": 3}))
+    assert not (tmp_path / "run").exists()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.json").write_text("{}")  # of a run that failed in its first step
+    assert run(tmp_path / "run", epochs=1).finished
+
+
+def test_resuming_with_other_settings_or_data_is_refused(tmp_path, interrupted):
+    interrupted(tmp_path, after=3)
+    with pytest.raises(OptionError, match=re.escape("(loss.temperature: 0.1 → 0.2; seed: 0 → 1)")):
+        run(tmp_path, resume=True, loss=LossConfig(temperature=0.2), seed=1)
+    other = small_splits(63)
+    with pytest.raises(InputError, match="fingerprint differs"):
+        train(small_config(), run=tmp_path, resume=True, data=other, show="off")
+    quieter = small_config().reporting
+    assert run(tmp_path, resume=True, reporting=replace(quieter, log_every=5)).finished
+
+
+def test_resuming_a_finished_run_changes_nothing(tmp_path):
+    first = run(tmp_path)
+    before = (tmp_path / "model.safetensors").read_bytes(), (tmp_path / "metrics.jsonl").read_text()
+    second = run(tmp_path, resume=True)
+    assert ((tmp_path / "model.safetensors").read_bytes(), (tmp_path / "metrics.jsonl").read_text()) == before
+    assert (second.loss, second.validation, second.step) == (first.loss, first.validation, first.step)
+
+
+def test_a_queue_keeps_its_processes(tmp_path, interrupted):
+    interrupted(tmp_path, after=3, memory=MemoryConfig(queue=24))
+    state = next((tmp_path / "checkpoint").glob("step-*/state.json"))
+    state.write_text(state.read_text().replace('"processes": 1', '"processes": 2'))
+    with pytest.raises(InputError, match="as many processes as it had, 2"):
+        run(tmp_path, resume=True, memory=MemoryConfig(queue=24))
+
+
+def test_a_full_disk_ends_the_run_with_its_checkpoint_intact(tmp_path, monkeypatch):
+    """The second checkpoint finds no room; afterwards there is, and the run goes on to the same end."""
+    import sincere.runs.checkpoints as checkpoints
+
+    original, written = checkpoints.write_durably, []
+
+    def full(path, content):
+        written.append(path)
+        if len(written) == 3:
+            raise OSError(28, "No space left on device")
+        original(path, content)
+
+    reporting = replace(small_config().reporting, checkpoint_steps=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "write_durably", full)
+        with pytest.raises(WriteError, match="No space left on device"):
+            run(tmp_path / "full", reporting=reporting)
+    assert newest_checkpoint(tmp_path / "full" / "checkpoint").step == 2
+    assert run(tmp_path / "full", resume=True, reporting=reporting).finished
+    run(tmp_path / "whole", reporting=reporting)
+    a, b = ((tmp_path / place / "model.safetensors").read_bytes() for place in ("full", "whole"))
+    assert a == b
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_spares_the_checkpoint(tmp_path):
+    reporting = replace(small_config().reporting, checkpoint_steps=1)
+    with pytest.raises(DivergedError, match="lower learning rate"):
+        run(tmp_path, optimizer=OptimizerConfig(lr=1e30), reporting=reporting)
+    for tensor in newest_checkpoint(tmp_path / "checkpoint").tensors.values():
+        assert not tensor.isnan().any()
+
+
+def test_the_callers_random_state_is_left_alone(tmp_path):
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    run(tmp_path / "a", epochs=1, encoder=EncoderConfig("small_runs:layers", {"dropout": 0.5}))
+    assert torch.equal(torch.rand(4), expected)
+    torch.manual_seed(4)
+    run(tmp_path / "b", epochs=1, encoder=EncoderConfig("small_runs:layers", {"dropout": 0.5}))
+    assert losses(tmp_path / "a") == losses(tmp_path / "b")
+
+
+def test_the_seed_makes_weights_batches_and_views():
+    one, other = session(), session(seed=1)
+    assert not torch.equal(one.model.head.layers[0].weight, other.model.head.layers[0].weight)
+    assert not torch.equal(one.planner.plan(0).indices, other.planner.plan(0).indices)
+    batch = torch.arange(8)
+    numbers = [made.step._drawn(batch, step) for made in (one, other) for step in (0, 1)]
+    assert all(not torch.equal(a, b) for i, a in enumerate(numbers) for b in numbers[:i])
+    assert torch.equal(session().step._drawn(batch, 1), numbers[1])
+
+
+def test_images_by_name_of_everything(tmp_path):
+    """Grey images of 8×8 with "auto" for views and encoder, channels last."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(40) % 2
+    images = torch.randint(0, 100, (40, 1, 8, 8), dtype=torch.uint8, generator=generator)
+    images[labels == 1, :, :, 4:] += 100
+    data = LabelledData(images, labels, ("left", "right"), "image", "halves")
+    config = small_config(
+        epochs=2,
+        encoder=EncoderConfig(options={"width": 4}),
+        compute=replace(CPU, channels_last=True),
+        optimizer=OptimizerConfig("adamw", 0.01),
+    )
+    found = train(config, run=tmp_path, data=Splits(data, None, data), show="off")
+    assert found.validation is None
+    described = json.loads((tmp_path / "model.json").read_text())
+    assert (described["encoder"], described["views"]) == ("small_cnn", "digits")
+    assert losses(tmp_path)[-1] < losses(tmp_path)[0]
+
+
+def test_tensorboard_gets_what_the_metrics_get(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    reporting = replace(small_config().reporting, tensorboard=True)
+    run(tmp_path, epochs=1, reporting=reporting)
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [event.value for event in events.Scalars("train/loss")] == pytest.approx(losses(tmp_path))
+    assert [event.step for event in events.Scalars("train/loss")] == [2, 4, 5]
+
+
+def test_plain_lines(tmp_path, capsys):
+    train(small_config(), run=tmp_path, data=small_splits(), show="auto")  # stderr is no terminal here
+    lines = capsys.readouterr().err.splitlines()
+    pattern = r"epoch 1/3  step 2/15  loss \d\.\d{4}  excess \d\.\d{4}  [\d,]+ samples/s  \d+:\d\d left"
+    assert re.fullmatch(pattern, lines[0])
+    assert any("k-NN" in line and "on 18 validation samples" in line for line in lines)
+    assert lines[-2].startswith("epoch 3/3  step 15/15")
+
+
+def test_a_signal_is_answered_in_words(tmp_path, capsys, monkeypatch):
+    original = TrainingStep.__call__
+
+    def step(self, batch, *, step, share):
+        signal.raise_signal(signal.SIGTERM)
+        return original(self, batch, step=step, share=share)
+
+    monkeypatch.setattr(TrainingStep, "__call__", step)
+    found = train(small_config(), run=tmp_path, data=small_splits())
+    assert (found.signal, found.exit_code) == (signal.SIGTERM, 143)
+    words = capsys.readouterr().err
+    assert "SIGTERM: finishing this step and saving" in words
+    assert f"stopped by SIGTERM after step 1 of 15. Everything up to it is saved in {tmp_path}: resume" in words
+
+
+def test_plain_lines_are_few(capsys):
+    shown = PlainLines(Length(epochs=1, steps=1000), done=0)
+    for step in range(1, 1001):
+        shown.reading(step, 1, Reading(1.0, None, 5.0))
+    assert len(capsys.readouterr().err.splitlines()) == 2
+    assert (clock(59.6), clock(3723)) == ("1:00", "1:02:03")
+
+
+def test_the_live_line_draws(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert train(small_config(), run=tmp_path, data=small_splits()).finished
+    assert "k-NN" in capsys.readouterr().err
+
+
+def test_notes_of_the_data_are_shown(tmp_path, capsys):
+    splits = replace(small_splits(), note=("2 files were skipped",))
+    train(small_config(epochs=1), run=tmp_path, data=splits, show="plain")
+    assert "note: 2 files were skipped" in capsys.readouterr().err
+
+
+def test_a_second_signal_leaves_at_once():
+    with Interruption(quiet=True) as asked:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGINT)  # at once: the echo that torchrun makes
+        assert asked.signal == signal.SIGTERM
+        asked.asked_at -= 5
+        with pytest.raises(SystemExit) as error:
+            signal.raise_signal(signal.SIGTERM)
+    assert error.value.code == 143
+
+
+def test_other_threads_leave_signals_alone(tmp_path):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(run(tmp_path, epochs=1)))
+    thread.start()
+    thread.join()
+    assert found[0].finished
+
+
+def test_devices_that_are_not_there():
+    with pytest.raises(OptionError, match="device must be"):
+        device_for("gpu!")
+    if not torch.cuda.is_available():
+        with pytest.raises(OptionError, match="needs a GPU"):
+            device_for("cuda")
+        assert device_for("auto") == torch.device("cpu")
+        with pytest.raises(OptionError, match="sync_batch_norm needs GPUs"):
+            session(compute=replace(CPU, sync_batch_norm=True))
+
+
+def test_one_class_is_refused():
+    data = LabelledData(torch.zeros(8, 2), torch.zeros(8, dtype=torch.int64), ("a",), "array", "one")
+    with pytest.raises(InputError, match="at least two classes"):
+        build_session(small_config(), Splits(data, None, data), torch.device("cpu"), Processes())
+
+
+def test_processes_share_batches_and_queues():
+    batch = torch.arange(7)
+    shares = [Processes(rank, 3).own_share(batch) for rank in range(3)]
+    assert torch.equal(torch.cat(shares), batch)
+    with pytest.raises(OptionError, match="multiple of the 2 processes"):
+        build_session(small_config(memory=MemoryConfig(queue=25)), small_splits(), torch.device("cpu"), Processes(0, 2))
+
+
+def test_an_encoder_with_a_tokenizer_reads_the_texts(tmp_path):
+    texts = tuple("good fine" if i % 2 else "bad poor" for i in range(24))
+    labels = torch.arange(24) % 2
+    inputs = sincere.data.hash_texts(list(texts), words=3, pieces=4, buckets=100)
+    data = LabelledData(inputs, labels, ("bad", "good"), "text", "words", texts, buckets=100)
+    config = small_config(epochs=1, encoder=EncoderConfig("small_runs:Lengths"))
+    train(config, run=tmp_path, data=Splits(data, None, data), show="off")
+    loaded = sincere.embeddings.load(tmp_path, device="cpu")
+    saved = EmbeddingSet.load(tmp_path / "embeddings" / "test.npz")
+    torch.testing.assert_close(loaded.embed(data).embeddings, saved.embeddings)
+    torch.testing.assert_close(loaded(["good fine", "bad poor"]), saved.embeddings[[1, 0]])
