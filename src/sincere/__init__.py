@@ -1,5 +1,12 @@
-"""Supervised contrastive learning: losses that are exactly their papers' equations, in memory linear in the batch."""
+"""Supervised contrastive learning: losses that are exactly their papers' equations, in memory linear in the batch.
 
+The losses are here. The rest of the pipeline is imported where it is used: `sincere.data`, `views`, `encoders`,
+`train`, `embeddings`, `evaluate`, `estimators`; `sincere.load(run)` brings a trained model back.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from sincere.losses.cached_backward import cached_backward
 from sincere.losses.diagnosis import Diagnosis, LossReading, diagnose
 from sincere.losses.modules import (
     DecoupledLoss,
@@ -12,7 +19,9 @@ from sincere.losses.modules import (
     SupConLoss,
 )
 from sincere.losses.queue import LabelQueue
-from sincere.train.cached_backward import cached_backward
+
+if TYPE_CHECKING:
+    from sincere.embeddings.loaded import load
 
 __all__ = [
     "DecoupledLoss",
@@ -28,5 +37,15 @@ __all__ = [
     "SupConLoss",
     "cached_backward",
     "diagnose",
+    "load",
 ]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """`load` needs the pipeline, which a training loop that wants a loss should not have to wait for."""
+    if name == "load":
+        from sincere.embeddings.loaded import load
+
+        return load
+    raise AttributeError(f"module 'sincere' has no attribute {name!r}")

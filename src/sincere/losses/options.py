@@ -71,6 +71,13 @@ class Settings:
         if not callable(self.similarity):
             check_choice("similarity", self.similarity, get_args(SimilarityName))
 
+    @property
+    def bounded(self) -> bool:
+        """Is |s| ≤ 32 known without looking at the rows? Then e^s cannot overflow float32, nor times another e^s."""
+        if self.similarity != "cosine" or isinstance(self.temperature, Tensor):
+            return False
+        return self.temperature >= 1 / 32
+
 
 DEFAULTS = {field.name: field.default for field in fields(Settings) if field.default is not MISSING}
 

@@ -44,9 +44,7 @@ class Pairs:
 
     @property
     def bounded(self) -> bool:
-        """Is |s| ≤ 40 known without looking at the rows? Then e^s cannot overflow."""
-        temperature = self.settings.temperature
-        return self.settings.similarity == "cosine" and not isinstance(temperature, Tensor) and temperature >= 1 / 40
+        return self.settings.bounded
 
     @property
     def precision(self) -> str:

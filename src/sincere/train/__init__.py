@@ -1,6 +1,6 @@
 """Training: a configuration, the loop, and everything that it can be made of."""
 
-from sincere.train.cached_backward import cached_backward
+from sincere.losses.cached_backward import cached_backward
 from sincere.train.config import (
     BatchesConfig,
     ComputeConfig,

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from sincere.data import LabelledData
-from sincere.train.cached_backward import cached_backward
+from sincere.losses.cached_backward import cached_backward
 from sincere.train.config import ComputeConfig
 from sincere.train.memory import Memory
 from sincere.train.network import Network

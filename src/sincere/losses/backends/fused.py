@@ -25,22 +25,24 @@ class Plan:
     combination: Combination
     reduction: str
     cosine: bool
-    bounded: bool  # is |s| ≤ 40 known without looking at the rows? Then e^s cannot overflow
+    bounded: bool  # is |s| ≤ 32 known without looking at the rows
     views: int
     ignore_label: int
     keep_ignored: bool
+    weighted: bool = False
     # Filled by the engine: what it has prepared for this plan, by shapes and types.
     programs: dict[tuple[object, ...], Any] = field(default_factory=dict, compare=False, repr=False)
 
     def written(self) -> str:
         """One line, because operators of torch.library take strings and not records."""
-        own = f"{self.reduction} {int(self.cosine)} {int(self.bounded)} {self.views} {self.ignore_label}"
-        return " ".join([own, str(int(self.keep_ignored)), *[repr(number) for number in self.combination.numbers()]])
+        own = [self.cosine, self.bounded, self.views, self.ignore_label, self.keep_ignored, self.weighted]
+        numbers = [repr(number) for number in self.combination.numbers()]
+        return " ".join([self.reduction, *[str(int(value)) for value in own], *numbers])
 
     @staticmethod
     def read(line: str) -> "Plan":
         """What `written` wrote."""
-        reduction, cosine, bounded, views, ignore_label, keep_ignored, *numbers = line.split()
+        reduction, cosine, bounded, views, ignore_label, keep_ignored, weighted, *numbers = line.split()
         return plan_of(
             Combination.of_numbers([float(number) for number in numbers]),
             reduction,
@@ -49,6 +51,7 @@ class Plan:
             int(views),
             int(ignore_label),
             keep_ignored == "1",
+            weighted == "1",
         )
 
 
@@ -66,7 +69,7 @@ def loss(combination: Combination, embeddings: Tensor, labels: Tensor, settings:
     """The reduced loss; `kernels_take_whole_loss` has looked at the input."""
     if settings.check_finite:
         check_finite("embeddings", embeddings)
-    temperature, cosine = settings.temperature, settings.similarity == "cosine"
+    temperature, weights = settings.temperature, settings.weights
     if isinstance(temperature, Tensor):
         on_device, number = temperature.reshape(()).to(embeddings.device), 0.0
     else:
@@ -74,16 +77,17 @@ def loss(combination: Combination, embeddings: Tensor, labels: Tensor, settings:
     plan = plan_of(
         combination,
         settings.reduction,
-        cosine,
-        cosine and number >= 1 / 40,
+        settings.similarity == "cosine",
+        settings.bounded,
         embeddings.shape[1] if embeddings.ndim == 3 else 1,
         settings.ignore_label,
         settings.ignored_as_negatives,
+        weights is not None,
     )
     rows = embeddings.reshape(-1, embeddings.shape[-1]) if embeddings.ndim == 3 else embeddings
     if rows.stride(1) != 1:
         rows = rows.contiguous()
-    inputs = (rows, on_device, number, labels.contiguous(), settings.weights)
+    inputs = (rows, on_device, number, labels.contiguous(), None if weights is None else weights.contiguous())
     if torch.compiler.is_compiling():
         result = _forward_operator(*inputs, plan.written())[0]
     else:

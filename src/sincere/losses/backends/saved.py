@@ -22,7 +22,7 @@ class Problem:
     contrasts: Tensor | None  # None: the anchors themselves
     relation: Relation
     margin: float
-    bounded: bool  # is |s| ≤ 40 known for every pair
+    bounded: bool  # is |s| ≤ 32 known for every pair
     precision: str  # in which the embeddings came: "bfloat16", "float16" or "float32"
 
     @property

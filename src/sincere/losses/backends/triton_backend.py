@@ -167,7 +167,7 @@ def backward(problem: Problem, saved: Saved, grads: Gradients) -> tuple[Tensor, 
     if how.dtype == torch.float16:
         grads_size = torch.stack([g.abs().max() for g in grads.given()]).max()
         scale = torch.where(grads_size > 0, FLOAT16_SCALE / grads_size, 1)
-        table[[0, 2, 4, 6]] *= scale
+        table[::2] *= scale
     else:
         scale = None
     ordered = padded(table[:, rows.order].T, 0.0).T.contiguous()

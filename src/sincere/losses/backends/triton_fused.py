@@ -28,14 +28,14 @@ PLACES, NUMBERS, COEFFICIENTS, FACTOR = 5, 10, 7, 9  # triton_rows.py says what 
 class Program:
     """Everything about a fused loss that does not change while shapes, types and options stay the same."""
 
-    def __init__(self, plan: Plan, n: int, dim: int, dtype: torch.dtype, learned: bool, weighted: bool) -> None:
+    def __init__(self, plan: Plan, n: int, dim: int, dtype: torch.dtype, learned: bool) -> None:
         self.plan, self.n, self.dim, self.dtype = plan, n, dim, dtype
-        how = self.how = Precision.named(NAMES[dtype], plan.cosine)
+        how = self.how = precision_of(plan, dtype)
         self.size, self.width = padded_shape(n, dim, how)
         combination = plan.combination
         *coefficients, margin, needs_negatives = combination.numbers()
         self.margin = margin / LN2
-        loss = FusedLoss((*coefficients, bool(needs_negatives)), plan.reduction, weighted, plan.cosine, learned)
+        loss = FusedLoss((*coefficients, bool(needs_negatives)), plan.reduction, plan.weighted, plan.cosine, learned)
         self.ends = piece_ends(self.size, self.width, how)
         self.way = "counting" if n <= COUNTING else "chunks" if n <= CHUNKS else "sorting"
         self.arrange = self._arrange(learned)
@@ -162,7 +162,7 @@ class Program:
         table = workspace[second:].view(torch.float32).view(NUMBERS, self.size)[:COEFFICIENTS].clone()
         largest = grad.abs().amax().float()
         largest = torch.where(largest > 0, largest, 1)
-        table[[0, 2, 4, 6], : self.n] *= (grad.float() / largest)[order]
+        table[::2, : self.n] *= (grad.float() / largest)[order]
         return table, largest.reshape(1), torch.ones_like(largest)
 
 
@@ -180,9 +180,7 @@ def forward(
     program = plan.programs.get(key)
     if program is None:
         n, dim = rows.shape
-        program = Program(
-            plan, n, dim, rows.dtype, learned=isinstance(temperature, Tensor), weighted=weights is not None
-        )
+        program = Program(plan, n, dim, rows.dtype, learned=isinstance(temperature, Tensor))
         remember(plan, key, program)
     with on_device_of(rows):
         return program, program.forward(rows, temperature, labels, weights)
@@ -211,9 +209,14 @@ def backward_program(rows: Tensor, temperature: Tensor | float, plan: Plan) -> P
     if key not in plan.programs:
         n, dim = rows.shape
         learned = isinstance(temperature, Tensor)
-        remember(plan, key, Program(plan, n, dim, rows.dtype, learned=learned, weighted=False))
+        remember(plan, key, Program(plan, n, dim, rows.dtype, learned=learned))
     program: Program = plan.programs[key]
     return program
+
+
+def precision_of(plan: Plan, dtype: torch.dtype) -> Precision:
+    """Float16 stands in for TF32 where nothing can leave its range: unit rows, and anchors that weigh alike."""
+    return Precision.named(NAMES[dtype], plan.cosine and not plan.weighted)
 
 
 def padded_shape(n: int, dim: int, how: Precision) -> tuple[int, int]:
@@ -229,7 +232,7 @@ def piece_ends(size: int, width: int, how: Precision) -> tuple[int, int, int]:
 
 def empty_results(plan: Plan, n: int, dim: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     """Room for the result, and for what is worked with."""
-    how = Precision.named(NAMES[dtype], plan.cosine)
+    how = precision_of(plan, dtype)
     _, _, bytes_needed = piece_ends(*padded_shape(n, dim, how), how)
     return (
         torch.empty(n if plan.reduction == "none" else (), dtype=torch.float32, device=device),

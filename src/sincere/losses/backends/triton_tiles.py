@@ -1,7 +1,8 @@
 """The parts that the kernels are assembled from: loading, products, exponentials, masks of one tile.
 
-Logits here are in base 2: t = s·log₂e, so that e^s = 2^t. BOUNDED promises |s| ≤ 40; then sums of e^s fit float32 and
-no maximum is needed. Otherwise a running maximum per row keeps every exponent ≤ 0.
+Logits here are in base 2: t = s·log₂e, so that e^s = 2^t. BOUNDED promises |s| ≤ 32; then sums of e^s fit float32, and
+so does a product of two (`pull_of_both`), and no maximum is needed. Otherwise a running maximum per row keeps every
+exponent ≤ 0.
 """
 
 import triton
