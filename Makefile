@@ -4,7 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check bench bench-large test-gpu bench-gpu format clean
+LAB := $(VENV)/.lab
+
+.PHONY: help demo test check bench bench-large test-gpu bench-gpu sanitize-gpu format clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -14,8 +16,14 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	@touch $@
 
-demo: $(READY)  ## train on scikit-learn's digits with SINCERE and SupCon, and compare
-	$(BIN)/python demo/digits.py
+# What a user installs: the demo needs nothing of what only developers need.
+$(LAB): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[lab]"
+	@touch $@
+
+demo: $(LAB)  ## train on scikit-learn's digits with SINCERE, SupCon and cross-entropy, and compare
+	$(BIN)/sincere demo
 
 test: check  ## everything that must hold: style, types, tests
 	$(BIN)/python -m pytest -n auto
@@ -34,10 +42,14 @@ bench-large: $(READY)  ## the table up to 65,536 embeddings
 	$(BIN)/python benchmarks/cpu_scaling.py
 
 test-gpu:  ## on a machine with a GPU, in the environment that it has
-	PYTHONPATH=src $(PYTHON) -m pytest tests/test_triton.py tests/test_everywhere.py tests/test_gather.py
+	PYTHONPATH=src $(PYTHON) -m pytest tests/test_gpu.py tests/test_fused.py tests/test_triton.py tests/test_everywhere.py
 
 bench-gpu:  ## speed and memory on a GPU, after a check that the kernels are right
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu_speed.py
+
+sanitize-gpu:  ## every kernel under NVIDIA's memcheck and racecheck
+	PYTHONPATH=src compute-sanitizer --tool memcheck --error-exitcode 1 $(PYTHON) tests/sanitize.py
+	PYTHONPATH=src compute-sanitizer --tool racecheck --error-exitcode 1 $(PYTHON) tests/sanitize.py
 
 format: $(READY)  ## let ruff write the files as `check` wants them
 	$(BIN)/ruff check --fix .

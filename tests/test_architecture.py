@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "evaluate": GROUND | {"embeddings", "losses", "functional", "runs"},
     "estimators": GROUND | {"data", "views", "encoders", "losses", "functional", "embeddings", "evaluate", "train"},
     "bench": GROUND | {"losses", "functional"},
-    "recipes": GROUND | {"train", "data"},
+    "recipes": GROUND | {"train", "data", "encoders", "losses", "embeddings", "evaluate"},
     "cli": GROUND
     | {"__init__", "__version__", "data", "views", "encoders", "losses", "functional", "runs", "train", "embeddings"}
     | {"evaluate", "estimators", "bench", "recipes"},
