@@ -1,0 +1,112 @@
+"""`ContrastiveClassifier`: arrays → classes by way of an embedding, as a scikit-learn classifier."""
+
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+from sklearn.base import ClassifierMixin  # type: ignore[import-untyped]
+from torch import Tensor
+
+from sincere.checks import check_choice
+from sincere.errors import OptionError
+from sincere.estimators.fitting import LossName
+from sincere.estimators.transformer import Array, ContrastiveTransformer, Output
+from sincere.evaluate.class_means import class_mean_scores, class_means
+from sincere.evaluate.neighbours import nearest, vote
+
+Rule: TypeAlias = Literal["knn", "class_means"]
+
+
+class ContrastiveClassifier(ClassifierMixin, ContrastiveTransformer):  # type: ignore[misc]
+    """A `ContrastiveTransformer` that also classifies, by the training samples that are nearest in its embedding.
+
+    >>> from sklearn.datasets import load_iris
+    >>> x, y = load_iris(return_X_y=True)
+    >>> model = ContrastiveClassifier(epochs=30, random_state=0).fit(x[::2], y[::2])
+    >>> model.score(x[1::2], y[1::2]) > 0.9
+    True
+
+    Args:
+        rule: `"knn"`: the classes of the nearest training samples, each with weight e^(cosine/temperature).
+            `"class_means"`: the nearest class mean; keeps one vector a class.
+        neighbours: of `"knn"`.
+
+    All others are those of `ContrastiveTransformer`.
+    """
+
+    def __init__(
+        self,
+        *,
+        rule: Rule = "knn",
+        neighbours: int = 10,
+        loss: LossName = "sincere",
+        temperature: float = 0.1,
+        output: Output = "embeddings",
+        dim: int = 64,
+        width: int = 256,
+        depth: int = 3,
+        views: int = 2,
+        noise: float = 0.1,
+        mask: float = 0.05,
+        epochs: int = 50,
+        batch_size: int = 256,
+        learning_rate: float = 0.003,
+        weight_decay: float = 0.01,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        super().__init__(
+            loss=loss,
+            temperature=temperature,
+            output=output,
+            dim=dim,
+            width=width,
+            depth=depth,
+            views=views,
+            noise=noise,
+            mask=mask,
+            epochs=epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            device=device,
+            random_state=random_state,
+        )
+        self.rule = rule
+        self.neighbours = neighbours
+
+    def fit(self, X: Any, y: Any) -> "ContrastiveClassifier":
+        """Train on rows `X` (n, features) and their classes `y` (n,): at least two classes, two samples each."""
+        check_choice("rule", self.rule, ("knn", "class_means"))
+        if isinstance(self.neighbours, bool) or not isinstance(self.neighbours, int) or self.neighbours < 1:
+            raise OptionError(f"neighbours must be a whole number from 1: got {self.neighbours!r}.")
+        self.known_, self.known_labels_ = self._fit(X, y)
+        if self.rule == "class_means":
+            self.known_ = class_means(self.known_, self.known_labels_, classes=len(self.classes_))
+            self.known_labels_ = torch.arange(len(self.classes_))
+        return self
+
+    def predict_proba(self, X: Any) -> Array:
+        """The share of each class, (n, classes), by the rule's weights e^(cosine/temperature)."""
+        return self._shares(X).numpy()
+
+    def predict(self, X: Any) -> Array:
+        """The class with the largest share."""
+        best = self._shares(X).argmax(dim=1).numpy()
+        predicted: Array = self.classes_[best]
+        return predicted
+
+    def _shares(self, X: Any) -> Tensor:
+        vectors = self._vectors(self._checked(X))
+        known = self.known_.to(vectors.dtype)
+        if self.rule == "class_means":
+            return (class_mean_scores(vectors, known) / self.temperature).softmax(dim=1)
+        k = min(self.neighbours, len(known))
+        votes = vote(
+            nearest(vectors, known, self.known_labels_, k=k),
+            classes=len(self.classes_),
+            k=k,
+            voting="similarity",
+            temperature=self.temperature,
+        )
+        return votes / votes.sum(dim=1, keepdim=True)

@@ -1,0 +1,114 @@
+"""Arrays and classes → a trained model: the loop behind the estimators, without scikit-learn."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import cos, pi
+from typing import Literal, TypeAlias, get_args
+
+import torch
+from torch import Tensor
+
+from sincere.checks import check_choice
+from sincere.data import ClassBatches
+from sincere.encoders import EmbeddingModel, ProjectionHead, build_encoder, seeded
+from sincere.errors import OptionError
+from sincere.losses.modules import (
+    ContrastiveLoss,
+    DecoupledLoss,
+    EpsSupInfoNCELoss,
+    SetLoss,
+    SINCERELoss,
+    SupConLoss,
+)
+from sincere.views import Statistics, build_views
+
+LossName: TypeAlias = Literal["sincere", "supcon", "eps_supinfonce", "decoupled", "set_nce"]
+LOSSES: dict[LossName, type[ContrastiveLoss]] = {
+    "sincere": SINCERELoss,
+    "supcon": SupConLoss,
+    "eps_supinfonce": EpsSupInfoNCELoss,
+    "decoupled": DecoupledLoss,
+    "set_nce": SetLoss,
+}
+WARMUP = 0.05  # share of all steps over which the learning rate rises
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """What the estimators' parameters of the same names mean."""
+
+    loss: LossName = "sincere"
+    temperature: float = 0.1
+    dim: int = 64
+    width: int = 256
+    depth: int = 3
+    views: int = 2
+    noise: float = 0.1
+    mask: float = 0.05
+    epochs: int = 50
+    batch_size: int = 256
+    learning_rate: float = 0.003
+    weight_decay: float = 0.01
+
+    def __post_init__(self) -> None:
+        check_choice("loss", self.loss, get_args(LossName))
+        for name in ("views", "epochs"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise OptionError(f"{name} must be a whole number from 1: got {value!r}.")
+        if not 0 < self.learning_rate < float("inf"):
+            raise OptionError(f"learning_rate must be positive and finite: got {self.learning_rate!r}.")
+        if not 0 <= self.weight_decay < float("inf"):
+            raise OptionError(f"weight_decay must be at least 0 and finite: got {self.weight_decay!r}.")
+
+
+def fit_model(rows: Tensor, labels: Tensor, options: FitOptions, *, seed: int) -> EmbeddingModel:
+    """Train an MLP and its head on standardised rows (n, features), on their device."""
+    device, features = rows.device, rows.shape[1]
+    generator = torch.Generator(device).manual_seed(seed)
+    model = _new_model(features, options, seed=seed).to(device)
+    views = build_views(
+        "array",
+        kind="array",
+        statistics=Statistics((0.0,) * features, (1.0,) * features),  # the rows are standardised already
+        mask={"share": options.mask},
+        noise={"strength": options.noise},
+    )
+    loss = LOSSES[options.loss](temperature=options.temperature)
+    batches = ClassBatches(labels, batch_size=options.batch_size, seed=seed)
+    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=options.weight_decay)
+    rates = _learning_rates(options.learning_rate, options.epochs * len(batches))
+    for epoch in range(options.epochs):
+        for chosen in batches.batches(epoch):
+            chosen = chosen.to(device)
+            seen = views(rows[chosen], count=options.views, generator=generator)
+            embeddings = model(seen.flatten(0, 1)).unflatten(0, seen.shape[:2])
+            optimizer.param_groups[0]["lr"] = next(rates)
+            optimizer.zero_grad()
+            loss(embeddings, labels[chosen]).backward()
+            optimizer.step()
+    return model.eval()
+
+
+def _new_model(features: int, options: FitOptions, *, seed: int) -> EmbeddingModel:
+    with seeded(torch.Generator().manual_seed(seed)):
+        encoder = build_encoder(
+            "mlp",
+            kind="array",
+            shape=(features,),
+            width=options.width,
+            depth=options.depth,
+            residual=True,
+        )
+        return EmbeddingModel(encoder, ProjectionHead(options.width, dim=options.dim))
+
+
+def _learning_rates(peak: float, steps: int) -> Iterator[float]:
+    """A straight warm-up, then a half cosine to nearly zero."""
+    warmup = max(1, round(WARMUP * steps))
+    for step in range(steps):
+        yield (
+            peak * (step + 1) / warmup
+            if step < warmup
+            else peak * (1 + cos(pi * (step - warmup) / (steps - warmup))) / 2
+        )

@@ -1,0 +1,151 @@
+"""`ContrastiveTransformer`: arrays and their classes → embeddings, as a scikit-learn transformer."""
+
+from dataclasses import fields
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin  # type: ignore[import-untyped]
+from sklearn.preprocessing import LabelEncoder  # type: ignore[import-untyped]
+from sklearn.utils import check_random_state  # type: ignore[import-untyped]
+from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
+from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
+from torch import Tensor
+
+from sincere.checks import check_choice
+from sincere.estimators.fitting import FitOptions, LossName, fit_model
+from sincere.views import Statistics
+
+Array: TypeAlias = npt.NDArray[Any]
+Output: TypeAlias = Literal["embeddings", "features"]
+ROWS = 8192  # through the model at once
+
+
+class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Learns from classes an embedding in which samples of a class are near each other, by cosine and by distance.
+
+    >>> from sklearn.datasets import load_iris
+    >>> x, y = load_iris(return_X_y=True)
+    >>> ContrastiveTransformer(epochs=5, dim=8, random_state=0).fit(x, y).transform(x).shape
+    (150, 8)
+
+    An MLP with a projection head is trained by a supervised contrastive loss on random views of the standardised rows,
+    in batches in which every sample has another of its class. Rows of the result have length 1, so that distances of
+    any later step are cosines in disguise.
+
+    Args:
+        loss: `"sincere"`, `"supcon"`, `"eps_supinfonce"`, `"decoupled"` or `"set_nce"`.
+        temperature: of the loss.
+        output: `"embeddings"`, or the encoder's `"features"`.
+        dim: of the embeddings.
+        width: of the MLP's layers.
+        depth: number of them.
+        views: random variants of each sample in a batch.
+        noise: of the views, in standard deviations of a feature.
+        mask: share of features that a view hides.
+        epochs: passes over the data.
+        batch_size: samples of a batch.
+        learning_rate: of AdamW, after a warm-up and before a cosine to zero.
+        weight_decay: of AdamW.
+        device: to train on; `"auto"` takes a GPU where there is one. The fitted estimator is on the CPU.
+        random_state: of weights, batches and views: a whole number repeats a fit.
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: LossName = "sincere",
+        temperature: float = 0.1,
+        output: Output = "embeddings",
+        dim: int = 64,
+        width: int = 256,
+        depth: int = 3,
+        views: int = 2,
+        noise: float = 0.1,
+        mask: float = 0.05,
+        epochs: int = 50,
+        batch_size: int = 256,
+        learning_rate: float = 0.003,
+        weight_decay: float = 0.01,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.loss = loss
+        self.temperature = temperature
+        self.output = output
+        self.dim = dim
+        self.width = width
+        self.depth = depth
+        self.views = views
+        self.noise = noise
+        self.mask = mask
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.device = device
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> "ContrastiveTransformer":
+        """Train on rows `X` (n, features) and their classes `y` (n,): at least two classes, two samples each."""
+        self._fit(X, y)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Unit rows: embeddings (n, dim), or features (n, width). float32 for float32 rows, else float64."""
+        return self._vectors(self._checked(X)).numpy()
+
+    def _fit(self, X: Any, y: Any) -> tuple[Tensor, Tensor]:
+        """Train; the training samples' unit vectors and class numbers."""
+        options = FitOptions(**{field.name: getattr(self, field.name) for field in fields(FitOptions)})
+        check_choice("output", self.output, ("embeddings", "features"))
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        check_classification_targets(y)
+        encoder = LabelEncoder().fit(y)
+        self.classes_ = encoder.classes_
+        # In float64 and before anything else: float32 cannot tell 1e9 from 1e9 + 1.
+        self.statistics_ = Statistics.of(torch.from_numpy(np.array(X, dtype=np.float64)), kind="array")
+        device = ("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        labels = torch.from_numpy(encoder.transform(y).astype(np.int64))
+        rows = self._standardised(X).float()
+        # What is kept is on the CPU, so that a pickled estimator opens on any machine.
+        self.model_ = fit_model(rows.to(device), labels.to(device), options, seed=seed).cpu()
+        return self._vectors(X), labels
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.dim if self.output == "embeddings" else self.width)
+
+    def _checked(self, X: Any) -> Array:
+        check_is_fitted(self)
+        checked: Array = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return checked
+
+    def _standardised(self, X: Array) -> Tensor:
+        mean, std = np.asarray(self.statistics_.mean), np.asarray(self.statistics_.std)
+        return torch.from_numpy((X - mean) / std)
+
+    @torch.no_grad()
+    def _vectors(self, X: Array) -> Tensor:
+        """Unit rows in the precision of X: in float64 a sample's embedding does not depend on its company's number."""
+        precision = torch.float32 if X.dtype == np.float32 else torch.float64
+        state = {
+            name: value.to(precision) if value.is_floating_point() else value
+            for name, value in self.model_.state_dict().items()
+        }
+        network = self.model_ if self.output == "embeddings" else self.model_.encoder
+        prefix = "" if self.output == "embeddings" else "encoder."
+        own = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+        parts = [
+            torch.func.functional_call(network, own, rows.to(precision))
+            for rows in torch.split(self._standardised(X), ROWS)
+        ]
+        return torch.nn.functional.normalize(torch.cat(parts), dim=1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,60 @@
+"""Bootstrap intervals: how far a figure would move with another test set of the same size.
+
+A draw takes n of the n samples with replacement. It is written as how often each sample came, so that all draws of all
+figures are one product of matrices, and two models on one test set meet the same draws when they share a seed.
+Everything runs on the CPU: the same seed gives the same interval on every machine.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from sincere.errors import OptionError
+
+CELLS = 2**23  # counts held at once
+
+
+def resampled_counts(n: int, *, draws: int, seed: int) -> Iterator[Tensor]:
+    """How often each of n samples came in each draw: float32 (some draws, n), every row adds up to n."""
+    if draws < 100:
+        raise OptionError(f"draws must be at least 100 for an interval: got {draws}. The papers use 1,000.")
+    generator = torch.Generator().manual_seed(seed)
+    step = max(1, CELLS // max(1, n))
+    for start in range(0, draws, step):
+        rows = min(step, draws - start)
+        chosen = torch.randint(n, (rows, n), generator=generator)
+        chosen += n * torch.arange(rows).unsqueeze(1)
+        yield torch.bincount(chosen.flatten(), minlength=rows * n).view(rows, n).float()
+
+
+def resampled_means(values: Tensor, *, draws: int, seed: int) -> Tensor:
+    """The mean of each column of `values` (n, m) in each draw, float64 (draws, m)."""
+    values = values.cpu().float()
+    parts = [counts @ values for counts in resampled_counts(values.shape[0], draws=draws, seed=seed)]
+    return torch.cat(parts).double() / values.shape[0]
+
+
+def resampled_class_means(values: Tensor, labels: Tensor, *, classes: int, draws: int, seed: int) -> Tensor:
+    """The mean within each class of each column of `values` (n, m), float64 (draws, m, classes).
+
+    NaN where a draw holds no sample of the class.
+    """
+    labels, values = labels.cpu(), values.cpu().float()
+    parts = []
+    for counts in resampled_counts(labels.shape[0], draws=draws, seed=seed):
+        by_sample = counts.T.contiguous()
+        sizes = torch.zeros(classes, counts.shape[0]).index_add_(0, labels, by_sample)
+        sums = [torch.zeros_like(sizes).index_add_(0, labels, by_sample * column.unsqueeze(1)) for column in values.T]
+        parts.append(torch.stack([(total / sizes).T for total in sums], dim=1))
+    return torch.cat(parts).double()
+
+
+def percentile_interval(resampled: Tensor, level: float = 0.95) -> tuple[float, float]:
+    """The middle `level` of the draws of one figure (draws,)."""
+    found = resampled[~resampled.isnan()]
+    if not found.numel():
+        return float("nan"), float("nan")
+    outside = (1 - level) / 2
+    low, high = torch.quantile(found, torch.tensor([outside, 1 - outside], dtype=found.dtype)).tolist()
+    return low, high

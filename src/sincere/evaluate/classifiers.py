@@ -1,0 +1,113 @@
+"""The classifiers by name: fitted on the training set, chosen on the validation set, run on the test set."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from sincere.embeddings.embedding_set import EmbeddingSet
+from sincere.errors import InputError
+from sincere.evaluate.class_means import class_mean_scores, class_means
+from sincere.evaluate.linear import fit_with_folds, fit_with_validation
+from sincere.evaluate.neighbours import choose_k, nearest, vote
+from sincere.evaluate.options import EvaluationOptions, Vectors
+from sincere.evaluate.paper_probe import fit_paper_probe
+from sincere.evaluate.record import Setting
+
+DEFAULT_K = 20
+K_CANDIDATES = (1, 3, 5, 10, 20, 50, 100, 200)
+
+
+@dataclass(frozen=True)
+class Task:
+    """The sets of one evaluation, over one list of classes."""
+
+    train: EmbeddingSet
+    test: EmbeddingSet
+    validation: EmbeddingSet | None
+    options: EvaluationOptions
+
+    @property
+    def classes(self) -> int:
+        return len(self.train.class_names)
+
+    @property
+    def probes_on(self) -> Vectors:
+        return self.options.probes_on or ("embeddings" if self.train.features is None else "features")
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a classifier said of the test samples."""
+
+    method: str
+    title: str
+    settings: dict[str, Setting]
+    scores: Tensor  # (n, classes)
+
+
+def vectors_of(found: EmbeddingSet, which: Vectors) -> Tensor:
+    """Embeddings, or features where they were asked for."""
+    if which == "embeddings":
+        return found.embeddings
+    if found.features is None:
+        raise InputError(
+            f"{found.name!r} must hold features: it has embeddings only. Embed it again, or ask for those."
+        )
+    return found.features
+
+
+def _knn(task: Task) -> Scored:
+    options = task.options
+    which = options.neighbours_on
+    gallery, labels = vectors_of(task.train, which), task.train.labels
+    if options.k is None and task.validation is not None:
+        most = min(max(K_CANDIDATES), len(task.train))
+        near = nearest(vectors_of(task.validation, which), gallery, labels, k=most)
+        k = choose_k(near, task.validation.labels, K_CANDIDATES, classes=task.classes, voting=options.voting)
+        origin = "chosen on the validation set"
+    else:
+        k = min(options.k or DEFAULT_K, len(task.train))
+        origin = "default" if options.k is None else "given"
+    near = nearest(vectors_of(task.test, which), gallery, labels, k=k)
+    scores = vote(near, classes=task.classes, k=k, voting=options.voting)
+    settings: dict[str, Setting] = {"k": k, "k_origin": origin, "voting": options.voting, "on": which}
+    return Scored("knn", f"k-NN (k = {k})", settings, scores)
+
+
+def _class_means(task: Task) -> Scored:
+    which = task.options.neighbours_on
+    means = class_means(vectors_of(task.train, which), task.train.labels, classes=task.classes)
+    return Scored("class_means", "class means", {"on": which}, class_mean_scores(vectors_of(task.test, which), means))
+
+
+def _linear(task: Task) -> Scored:
+    which = task.probes_on
+    vectors, labels = vectors_of(task.train, which), task.train.labels
+    if task.validation is not None:
+        held_out = (vectors_of(task.validation, which), task.validation.labels)
+        fitted, l2 = fit_with_validation((vectors, labels), held_out, classes=task.classes)
+        origin = "chosen on the validation set"
+    else:
+        fitted, l2 = fit_with_folds(vectors, labels, classes=task.classes, seed=task.options.seed)
+        origin = "chosen by cross-validation within the training set"
+    settings: dict[str, Setting] = {"l2": l2, "l2_origin": origin, "on": which}
+    return Scored("linear", f"linear probe on {which}", settings, fitted.scores(vectors_of(task.test, which)))
+
+
+def _linear_paper(task: Task) -> Scored:
+    which = task.probes_on
+    fitted = fit_paper_probe(
+        vectors_of(task.train, which), task.train.labels, classes=task.classes, seed=task.options.seed
+    )
+    settings: dict[str, Setting] = {"schedule": "SINCERE Section 4.3, without augmentation", "on": which}
+    scores = fitted.scores(vectors_of(task.test, which))
+    return Scored("linear_paper", f"paper's probe on {which}", settings, scores)
+
+
+CLASSIFIERS: dict[str, Callable[[Task], Scored]] = {
+    "knn": _knn,
+    "class_means": _class_means,
+    "linear": _linear,
+    "linear_paper": _linear_paper,
+}

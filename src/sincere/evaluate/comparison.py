@@ -1,0 +1,208 @@
+"""Is the difference real? Two or more evaluations on the same test samples."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from sincere.checks import check_choice
+from sincere.errors import InputError, OptionError
+from sincere.evaluate.accuracy import balanced_accuracy
+from sincere.evaluate.bootstrap import percentile_interval, resampled_class_means, resampled_means
+from sincere.evaluate.paired import PairedTest, holm, paired_test
+from sincere.evaluate.record import Estimate, Evaluation
+from sincere.evaluate.table import columns
+
+Verdict: TypeAlias = Literal["real", "unclear", "none"]
+LEVEL = 0.05
+LIMITS = (
+    "These intervals allow for the luck of the test samples only: each model was trained once, and training again with "
+    "another seed can move a figure by more."
+)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first minus the second, on the same samples."""
+
+    first: str
+    second: str
+    figure: str  # what is compared, in words
+    samples: int
+    estimate: Estimate
+    test: PairedTest
+    p_holm: float  # after Holm's correction over all pairs; the same as the test's p for one pair
+
+    @property
+    def verdict(self) -> Verdict:
+        """Real where the interval leaves out zero and the test agrees; unclear where only one of them says so."""
+        outside = self.estimate.low > 0 or self.estimate.high < 0
+        return "real" if outside and self.p_holm < LEVEL else "unclear" if outside or self.p_holm < LEVEL else "none"
+
+    def __str__(self) -> str:
+        better, worse, low, high = self.first, self.second, self.estimate.low, self.estimate.high
+        if self.estimate.value < 0:
+            better, worse, low, high = self.second, self.first, -high, -low
+        if self.estimate == Estimate(0.0, 0.0, 0.0):
+            return f"{self.first} and {self.second} agree on every one of {self.samples:,} samples in {self.figure}."
+        size = f"{_points(abs(self.estimate.value))} points"
+        corrected = " after Holm's correction" if self.p_holm != self.test.p else ""
+        p = f"p = {self.p_holm:.2g}" if self.p_holm >= 1e-4 else "p < 0.0001"
+        evidence = f"95 % interval {_points(low)} to {_points(high)}, {self.test.name} {p}{corrected}"
+        if self.verdict == "real":
+            return (
+                f"{better} is better than {worse} by {size} of {self.figure}; {evidence}: a real difference, "
+                f"more than the luck of these {self.samples:,} samples."
+            )
+        if self.verdict == "unclear":
+            return (
+                f"{better} may be better than {worse} by {size} of {self.figure}; {evidence}: interval and test "
+                "disagree, so this stays open. More test samples would decide it."
+            )
+        return (
+            f"No difference to be seen between {self.first} and {self.second} in {self.figure}: {size}, {evidence}. "
+            f"On {self.samples:,} samples, whatever lies in the interval is possible."
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` found; print it to read it."""
+
+    names: tuple[str, ...]
+    figure: str
+    samples: int
+    estimates: tuple[Estimate, ...]  # of each model by itself
+    differences: tuple[Difference, ...]  # of each pair
+    draws: int
+    seed: int
+
+    def __str__(self) -> str:
+        rows = [(f"{self.figure}, {self.samples:,} samples", "percent (95 % interval)")]
+        rows += [(name, str(estimate)) for name, estimate in zip(self.names, self.estimates, strict=True)]
+        return "\n".join([*columns(rows), "", *map(str, self.differences), "", LIMITS])
+
+    def to_json(self) -> str:
+        """Every figure, with the verdicts and sentences."""
+        document = asdict(self)
+        for written, difference in zip(document["differences"], self.differences, strict=True):
+            written |= {"verdict": difference.verdict, "sentence": str(difference)}
+        return json.dumps({**document, "limits": LIMITS}, indent=1, ensure_ascii=False)
+
+
+def compare(
+    *evaluations: Evaluation, method: str = "knn", metric: str = "top1", draws: int = 1000, seed: int = 0
+) -> Comparison:
+    """Paired bootstrap of every pair's difference, with an exact test beside it.
+
+    Args:
+        evaluations: two or more, of the same test samples in the same order.
+        method: a classifier that all of them ran, or `"retrieval"`.
+        metric: `"top1"`, `"top5"`, `"balanced"` of a classifier; `"map@r"`, `"r_precision"`, `"recall@K"` of retrieval.
+        draws: of the bootstrap.
+        seed: of the draws.
+    """
+    _check_comparable(evaluations)
+    names = _distinct([evaluation.name for evaluation in evaluations])
+    figure = figure_in_words(method, metric)
+    values = torch.stack([per_sample(evaluation, method, metric) for evaluation in evaluations], dim=1)
+    if metric == "balanced":
+        labels, classes = torch.tensor(evaluations[0].labels), len(evaluations[0].class_names)
+        means = [balanced_accuracy(column, labels, classes=classes) for column in values.T]
+        resampled = resampled_class_means(values, labels, classes=classes, draws=draws, seed=seed).nanmean(dim=2)
+        values = values.double() * balancing_weights(labels).unsqueeze(1)
+    else:
+        means = values.double().mean(dim=0).tolist()
+        resampled = resampled_means(values, draws=draws, seed=seed)
+    pairs = list(combinations(range(len(names)), 2))
+    tests = [paired_test(values[:, a], values[:, b], seed=seed) for a, b in pairs]
+    differences = tuple(
+        Difference(
+            first=names[a],
+            second=names[b],
+            figure=figure,
+            samples=values.shape[0],
+            estimate=Estimate(means[a] - means[b], *percentile_interval(resampled[:, a] - resampled[:, b])),
+            test=test,
+            p_holm=p_holm,
+        )
+        for (a, b), test, p_holm in zip(pairs, tests, holm([test.p for test in tests]), strict=True)
+    )
+    own = tuple(Estimate(mean, *percentile_interval(column)) for mean, column in zip(means, resampled.T, strict=True))
+    return Comparison(names, figure, values.shape[0], own, differences, draws, seed)
+
+
+def per_sample(found: Evaluation, method: str, metric: str) -> Tensor:
+    """The figure of each sample: bool where it is right or wrong, float64 otherwise."""
+    if method == "retrieval":
+        if found.retrieval is None:
+            raise OptionError(f"{found.name!r} was evaluated without retrieval: evaluate it again with it.")
+        by_name: dict[str, Sequence[bool] | Sequence[float]] = {
+            "map@r": found.retrieval.average_precisions,
+            "r_precision": found.retrieval.precisions,
+            **{f"recall@{k}": hits for k, hits in found.retrieval.hits.items()},
+        }
+    else:
+        result = found.classifier(method)
+        correct = found.correct(method).tolist()
+        by_name = {"top1": correct, "balanced": correct}
+        if result.in_top5 is not None:
+            by_name["top5"] = result.in_top5
+    check_choice("metric", metric, by_name)
+    values = torch.tensor(by_name[metric])
+    return values if values.dtype == torch.bool else values.double()
+
+
+def balancing_weights(labels: Tensor) -> Tensor:
+    """What one sample counts in balanced accuracy, (n,): with these weights its mean is the mean over classes."""
+    counts = torch.bincount(labels)
+    return len(labels) / (counts[labels].double() * (counts > 0).sum())
+
+
+def figure_in_words(method: str, metric: str) -> str:
+    """`k-NN top-1 accuracy`, `MAP@R`."""
+    words = {
+        "top1": "top-1 accuracy",
+        "top5": "top-5 accuracy",
+        "balanced": "balanced accuracy",
+        "map@r": "MAP@R",
+        "r_precision": "R-precision",
+    }.get(metric, metric)
+    titles = {"knn": "k-NN", "class_means": "class-mean", "linear": "linear-probe", "linear_paper": "paper's-probe"}
+    return words if method == "retrieval" else f"{titles.get(method, method)} {words}"
+
+
+def _check_comparable(evaluations: Sequence[Evaluation]) -> None:
+    if len(evaluations) < 2:
+        raise InputError(f"compare takes two evaluations or more: got {len(evaluations)}.")
+    first = evaluations[0]
+    for other in evaluations[1:]:
+        if other.class_names == first.class_names and other.labels == first.labels:
+            continue
+        if len(other.labels) != len(first.labels):
+            came = f"{first.name!r} has {len(first.labels)} and {other.name!r} {len(other.labels)}"
+        elif other.class_names != first.class_names:
+            came = f"{first.name!r} and {other.name!r} have other classes"
+        else:
+            unlike = sum(a != b for a, b in zip(first.labels, other.labels, strict=True))
+            came = f"{unlike} of {len(first.labels)} labels of {first.name!r} and {other.name!r} differ"
+        raise InputError(
+            f"the evaluations must be of the same test samples in the same order: {came}. "
+            "Evaluate both with the same data, split and seed."
+        )
+
+
+def _distinct(names: Sequence[str]) -> tuple[str, ...]:
+    """Names that can be told apart: a second `run` becomes `run (2)`."""
+    return tuple(
+        name if names[:place].count(name) == 0 else f"{name} ({names[:place].count(name) + 1})"
+        for place, name in enumerate(names)
+    )
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:.2f}".replace("-", "−")

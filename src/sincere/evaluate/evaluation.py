@@ -1,0 +1,155 @@
+"""Two embedding sets → one record. Nothing is ever chosen on the test set."""
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from sincere.embeddings.embedding_set import EmbeddingSet
+from sincere.errors import InputError
+from sincere.evaluate.accuracy import balanced_accuracy, per_class_accuracy, top_k_hits
+from sincere.evaluate.bootstrap import percentile_interval, resampled_class_means, resampled_means
+from sincere.evaluate.classifiers import CLASSIFIERS, Scored, Task, vectors_of
+from sincere.evaluate.options import EvaluationOptions
+from sincere.evaluate.record import ClassifierResult, Estimate, Evaluation, RetrievalResult
+from sincere.evaluate.retrieval import retrieve
+
+
+def evaluate(
+    train: EmbeddingSet,
+    test: EmbeddingSet,
+    *,
+    validation: EmbeddingSet | None = None,
+    options: EvaluationOptions | None = None,
+    name: str | None = None,
+    on_step: Callable[[str], None] | None = None,
+) -> Evaluation:
+    """How good are these embeddings? Classifiers fitted on `train`, figures and intervals from `test`.
+
+    Runs on the device of the sets: `evaluate(train.to("cuda"), test.to("cuda"))`.
+
+    Args:
+        train: what classifiers are fitted on.
+        test: what they are measured on, and nothing else.
+        validation: what k and the strength of L2 are chosen on. Without it k is 20, and the strength comes from
+            cross-validation within `train`.
+        options: which methods, with which settings.
+        name: of the model or run; the training set's where none is given.
+        on_step: called with a few words before each method, for a progress display.
+    """
+    task = _checked(train, test, validation, options or EvaluationOptions())
+    say = on_step or (lambda words: None)
+    scored, retrieval = [], None
+    for method in task.options.methods:
+        say(method.replace("_", " "))
+        if method == "retrieval":
+            retrieval = _retrieval(task)
+        else:
+            scored.append(CLASSIFIERS[method](task))
+    say("intervals")
+    dims = {"embeddings": test.embeddings.shape[1]}
+    if test.features is not None:
+        dims["features"] = test.features.shape[1]
+    return Evaluation(
+        name=name or train.name,
+        data=test.name,
+        class_names=task.train.class_names,
+        labels=tuple(task.test.labels.tolist()),
+        train_samples=len(train),
+        dims=dims,
+        classifiers=tuple(_with_intervals(task, scored)) if scored else (),
+        retrieval=retrieval,
+        draws=task.options.draws,
+        seed=task.options.seed,
+        notes=tuple(_notes(task, retrieval)),
+    )
+
+
+def _checked(
+    train: EmbeddingSet, test: EmbeddingSet, validation: EmbeddingSet | None, options: EvaluationOptions
+) -> Task:
+    for role, found in (("train", train), ("test", test), ("validation", validation)):
+        if found is None:
+            continue
+        if len(found) == 0:
+            raise InputError(f"{role} must hold at least one sample: {found.name!r} is empty.")
+        if found.embeddings.shape[1] != train.embeddings.shape[1]:
+            raise InputError(
+                f"{role} must have the training set's dimension, {train.embeddings.shape[1]}: got "
+                f"{found.embeddings.shape[1]}. Are these embeddings of one model?"
+            )
+        if found.embeddings.device != train.embeddings.device:
+            raise InputError(f"{role} must be on the training set's device, {train.embeddings.device}.")
+    names = train.class_names
+    return Task(train, test.with_classes(names), validation and validation.with_classes(names), options)
+
+
+def _retrieval(task: Task) -> RetrievalResult:
+    """Among the test samples: the gallery is as new to the model as the queries."""
+    options = task.options
+    found = retrieve(vectors_of(task.test, options.neighbours_on), task.test.labels, ks=options.recall_at)
+    if not found.queries.numel():
+        raise InputError(
+            "retrieval needs a class with two test samples: every test sample is the only one of its class."
+        )
+    columns = torch.stack([found.r_precision, found.average_precision, *found.recall.values()], dim=1).double().cpu()
+    draws = resampled_means(columns, draws=options.draws, seed=options.seed)
+    estimates = [_estimate(float(mean), draw) for mean, draw in zip(columns.mean(dim=0), draws.T, strict=True)]
+    return RetrievalResult(
+        gallery="the other test samples",
+        queries=tuple(found.queries.tolist()),
+        hits={k: tuple(hits.tolist()) for k, hits in found.recall.items()},
+        precisions=tuple(found.r_precision.tolist()),
+        average_precisions=tuple(found.average_precision.tolist()),
+        recall=dict(zip(found.recall, estimates[2:], strict=True)),
+        r_precision=estimates[0],
+        map_at_r=estimates[1],
+    )
+
+
+def _with_intervals(task: Task, scored: list[Scored]) -> Iterator[ClassifierResult]:
+    """Every figure of every classifier from the same draws."""
+    labels, classes, options = task.test.labels, task.classes, task.options
+    correct = torch.stack([one.scores.argmax(dim=1) == labels for one in scored], dim=1)
+    top5 = torch.stack([top_k_hits(one.scores, labels, 5) for one in scored], dim=1)
+    overall = resampled_means(torch.cat([correct, top5], dim=1), draws=options.draws, seed=options.seed)
+    by_class = resampled_class_means(correct, labels, classes=classes, draws=options.draws, seed=options.seed)
+    for place, one in enumerate(scored):
+        right, hits = correct[:, place], top5[:, place]
+        shares = per_class_accuracy(right, labels, classes=classes).tolist()
+        yield ClassifierResult(
+            method=one.method,
+            title=one.title,
+            settings=one.settings,
+            predicted=tuple(one.scores.argmax(dim=1).tolist()),
+            in_top5=tuple(hits.tolist()) if classes > 5 else None,
+            top1=_estimate(float(right.double().mean()), overall[:, place]),
+            balanced=_estimate(balanced_accuracy(right, labels, classes=classes), by_class[:, place].nanmean(dim=1)),
+            top5=_estimate(float(hits.double().mean()), overall[:, len(scored) + place]) if classes > 5 else None,
+            per_class=tuple(
+                None if share != share else _estimate(share, by_class[:, place, number])
+                for number, share in enumerate(shares)
+            ),
+        )
+
+
+def _estimate(value: float, resampled: Tensor) -> Estimate:
+    return Estimate(value, *percentile_interval(resampled))
+
+
+def _notes(task: Task, retrieval: RetrievalResult | None) -> Iterator[str]:
+    """What a reader should know before quoting a figure."""
+    options = task.options
+    missing = [name for name, count in task.train.class_counts().items() if not count]
+    if missing:
+        yield f"{len(missing)} classes have no training sample and cannot be predicted, such as {missing[0]!r}"
+    if "linear" in options.methods and task.validation is None:
+        yield (
+            "the linear probe's L2 was chosen within the training set; if the encoder was trained on these samples "
+            "they look easier than new ones, so pass a validation set"
+        )
+    if "knn" in options.methods and options.k is not None and options.k > len(task.train):
+        yield f"k = {options.k} is more than the training samples: all {len(task.train)} voted"
+    if retrieval is not None and len(retrieval.queries) < len(task.test):
+        alone = len(task.test) - len(retrieval.queries)
+        yield f"{alone} test samples are the only ones of their class: retrieval leaves them out as queries"

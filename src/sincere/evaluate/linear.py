@@ -1,0 +1,174 @@
+"""Linear classifiers on frozen vectors: logistic regression by L-BFGS, and how its strength of L2 is chosen."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from sincere.errors import InputError, OptionError
+from sincere.evaluate.neighbours import row_tiles
+from sincere.evaluate.precision import full_precision
+
+STRENGTHS = (10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # of L2, strong to weak, on standardised vectors
+
+
+@dataclass(frozen=True)
+class LinearClassifier:
+    """scores = weight · (vector − mean)/scale + bias."""
+
+    weight: Tensor  # (classes, d)
+    bias: Tensor  # (classes,)
+    mean: Tensor  # (d,)
+    scale: Tensor  # (d,)
+
+    @full_precision()
+    def scores(self, vectors: Tensor) -> Tensor:
+        """(n, classes): logits, whose softmax is the probability of each class."""
+        weight = self.weight / self.scale
+        return vectors @ weight.T + (self.bias - weight @ self.mean)
+
+
+@full_precision()
+def fit_logistic(
+    vectors: Tensor,
+    labels: Tensor,
+    *,
+    classes: int,
+    l2: float,
+    start: LinearClassifier | None = None,
+    tolerance: float = 1e-5,
+) -> LinearClassifier:
+    """Minimise (1/n) Σ_i −log softmax(W x_i + b)_{y_i} + (l2/2) ‖W‖² over W and b, x standardised on these vectors.
+
+    b is not penalised. scikit-learn's `LogisticRegression(C=1/(l2·n))` has the same minimum. Parameters and sums are
+    float64, products have the vectors' precision. `start` is another fit on the same vectors, `tolerance` the largest
+    entry of the gradient at which to stop.
+    """
+    if l2 <= 0:
+        raise OptionError(f"l2 must be positive: got {l2}. Separable classes have no minimum without it.")
+    mean, scale = standardisation(vectors)
+    rows = (vectors - mean) / scale
+    parameters = torch.zeros(classes, vectors.shape[1] + 1, dtype=torch.float64, device=vectors.device)
+    if start is not None:
+        parameters = torch.cat([start.weight, start.bias.unsqueeze(1)], dim=1).double()
+    optimizer = torch.optim.LBFGS(
+        [parameters],
+        max_iter=300,
+        tolerance_grad=tolerance,
+        tolerance_change=tolerance**2,  # near a minimum the value falls with the square of the gradient
+        history_size=20,
+        line_search_fn="strong_wolfe",
+    )
+
+    def objective() -> float:
+        value, parameters.grad = _objective(parameters, rows, labels, l2)
+        return value
+
+    optimizer.step(objective)  # type: ignore[no-untyped-call]
+    weight, bias = parameters[:, :-1], parameters[:, -1]
+    return LinearClassifier(weight.to(vectors.dtype), bias.to(vectors.dtype), mean, scale)
+
+
+def _objective(parameters: Tensor, rows: Tensor, labels: Tensor, l2: float) -> tuple[float, Tensor]:
+    """Value and gradient, by blocks of rows: no (n, classes) matrix is kept."""
+    weight, bias = parameters[:, :-1].to(rows.dtype), parameters[:, -1].to(rows.dtype)
+    total = torch.zeros((), dtype=torch.float64, device=rows.device)
+    gradient = torch.zeros_like(parameters)
+    for tile in row_tiles(rows.shape[0], parameters.shape[0], rows.device):
+        log_p = torch.addmm(bias, rows[tile], weight.T).log_softmax(dim=1)
+        own = labels[tile].unsqueeze(1)
+        total -= log_p.gather(1, own).sum(dtype=torch.float64)
+        residual = log_p.exp_().scatter_add_(1, own, torch.full_like(own, -1, dtype=log_p.dtype))
+        gradient[:, :-1] += residual.T @ rows[tile]
+        gradient[:, -1] += residual.sum(dim=0, dtype=torch.float64)
+    gradient /= rows.shape[0]
+    gradient[:, :-1] += l2 * parameters[:, :-1]
+    return float(total / rows.shape[0] + l2 / 2 * parameters[:, :-1].square().sum()), gradient
+
+
+def standardisation(vectors: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of every dimension, in float64; 1 for a dimension that does not vary."""
+    mean = vectors.mean(dim=0, dtype=torch.float64)
+    square = torch.zeros_like(mean)
+    for tile in row_tiles(vectors.shape[0], vectors.shape[1], vectors.device):
+        square += (vectors[tile].double() - mean).square().sum(dim=0)
+    scale = (square / vectors.shape[0]).sqrt()
+    varies = scale > 1e-7 * mean.abs() + torch.finfo(torch.float32).tiny
+    return mean.to(vectors.dtype), torch.where(varies, scale, 1.0).to(vectors.dtype)
+
+
+Split: TypeAlias = tuple[Tensor, Tensor, Tensor, Tensor]  # vectors and labels to fit, vectors and labels to judge by
+
+
+def choose_strength(
+    splits: Sequence[Split], *, classes: int, strengths: Sequence[float] = STRENGTHS
+) -> tuple[float, list[LinearClassifier]]:
+    """The strength with most right on the held-out part of all splits, and its fits; of equals the stronger.
+
+    From strong to weak, each fit from the one before; two worse in a row end the search, as weak ones fit longest.
+    """
+    if not strengths:
+        raise OptionError("strengths must hold at least one strength of L2: got none.")
+    starts: list[LinearClassifier | None] = [None] * len(splits)
+    best, chosen, fits, worse = -1, 0.0, [], 0
+    for l2 in sorted(strengths, reverse=True):
+        fitted = [
+            fit_logistic(vectors, labels, classes=classes, l2=l2, start=start)
+            for (vectors, labels, _, _), start in zip(splits, starts, strict=True)
+        ]
+        right = sum(
+            int((one.scores(vectors).argmax(dim=1) == labels).sum())
+            for one, (_, _, vectors, labels) in zip(fitted, splits, strict=True)
+        )
+        if right > best:
+            best, chosen, fits = right, l2, fitted
+        worse = worse + 1 if right < best else 0
+        if worse == 2:
+            break
+        starts = [*fitted]
+    return chosen, fits
+
+
+def fit_with_validation(
+    train: tuple[Tensor, Tensor],
+    validation: tuple[Tensor, Tensor],
+    *,
+    classes: int,
+    strengths: Sequence[float] = STRENGTHS,
+) -> tuple[LinearClassifier, float]:
+    """A fit on `train` with the strength that does best on `validation`, and that strength."""
+    chosen, fits = choose_strength([(*train, *validation)], classes=classes, strengths=strengths)
+    return fits[0], chosen
+
+
+def fit_with_folds(
+    vectors: Tensor,
+    labels: Tensor,
+    *,
+    classes: int,
+    strengths: Sequence[float] = STRENGTHS,
+    folds: int = 3,
+    seed: int = 0,
+) -> tuple[LinearClassifier, float]:
+    """As `fit_with_validation`, with the strength chosen by cross-validation within the training samples."""
+    fold = stratified_folds(labels, folds, seed=seed)
+    splits = [
+        (vectors[fold != held], labels[fold != held], vectors[fold == held], labels[fold == held])
+        for held in range(folds)
+    ]
+    chosen, _ = choose_strength(splits, classes=classes, strengths=strengths)
+    return fit_logistic(vectors, labels, classes=classes, l2=chosen), chosen
+
+
+def stratified_folds(labels: Tensor, folds: int, *, seed: int) -> Tensor:
+    """A fold 0 .. folds − 1 for each sample, every class spread evenly over them."""
+    n = labels.shape[0]
+    if not 2 <= folds <= n:
+        raise InputError(f"cross-validation needs at least as many samples as its {folds} folds: got {n}.")
+    shuffled = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+    by_class = shuffled[labels.cpu()[shuffled].argsort(stable=True)]
+    fold = torch.empty(n, dtype=torch.int64)
+    fold[by_class] = torch.arange(n) % folds
+    return fold.to(labels.device)

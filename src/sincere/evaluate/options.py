@@ -1,0 +1,37 @@
+"""What to evaluate, and how."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from sincere.checks import check_choice
+from sincere.errors import OptionError
+from sincere.evaluate.neighbours import Voting
+
+Method: TypeAlias = Literal["knn", "class_means", "linear", "linear_paper", "retrieval"]
+Vectors: TypeAlias = Literal["embeddings", "features"]
+
+
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """Methods and their settings; the defaults need nothing but embeddings and labels."""
+
+    methods: tuple[Method, ...] = ("knn", "class_means", "linear", "retrieval")
+    k: int | None = None  # None: chosen on the validation set; 20 where there is none
+    voting: Voting = "count"
+    neighbours_on: Vectors = "embeddings"  # k-NN, class means and retrieval
+    probes_on: Vectors | None = None  # None: features where there are any, as in the papers
+    recall_at: tuple[int, ...] = (1, 5, 10)
+    draws: int = 1000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for method in self.methods:
+            check_choice("methods", method, get_args(Method))
+        if not self.methods or len(set(self.methods)) != len(self.methods):
+            raise OptionError(f"methods must name at least one, each once: got {self.methods}.")
+        check_choice("neighbours_on", self.neighbours_on, get_args(Vectors))
+        if self.probes_on is not None:
+            check_choice("probes_on", self.probes_on, get_args(Vectors))
+        check_choice("voting", self.voting, get_args(Voting))
+        if self.k is not None and self.k < 1:
+            raise OptionError(f"k must be at least 1: got {self.k}.")

@@ -1,0 +1,22 @@
+"""Full float32 in products, whatever the training loop allowed for speed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Products of float32 in float32 while this lasts, and no graph: TF32 keeps ten bits, and neighbours change places.
+
+    Also a decorator: `@full_precision()`.
+    """
+    matmul = torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    matmul.fp32_precision = "ieee"
+    try:
+        with torch.autocast("cuda", enabled=False), torch.autocast("cpu", enabled=False), torch.no_grad():
+            yield
+    finally:
+        matmul.fp32_precision = before

@@ -1,0 +1,87 @@
+"""Retrieval: how many of a query's nearest samples share its class.
+
+A query's R is the number of gallery samples of its class. `relevant[i, j]` says whether the j-th nearest of query i has
+its class. Queries with R = 0 have nothing to find; they are left out of every mean, and counted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sincere.errors import OptionError
+from sincere.evaluate.neighbours import cosine_tiles
+from sincere.evaluate.precision import full_precision
+
+
+def recall_at(relevant: Tensor, k: int) -> Tensor:
+    """1 where one of the k nearest has the query's class: recall@k as metric learning means it."""
+    return relevant[:, :k].any(dim=1)
+
+
+def r_precision(relevant: Tensor, counts: Tensor) -> Tensor:
+    """Share of the R nearest that have the query's class."""
+    return _first_r(relevant, counts).sum(dim=1) / counts
+
+
+def average_precision_at_r(relevant: Tensor, counts: Tensor) -> Tensor:
+    """(1/R) Σ_{j≤R} relevant_j · (share of the j nearest that are relevant); its mean over queries is MAP@R.
+
+    Source: Musgrave, Belongie, Lim 2020, arXiv:2003.08505, Section 3.2.
+    """
+    within = _first_r(relevant, counts)
+    ranks = torch.arange(1, relevant.shape[1] + 1, device=relevant.device)
+    precision = within.cumsum(dim=1).double() / ranks
+    return (precision * within).sum(dim=1) / counts
+
+
+def _first_r(relevant: Tensor, counts: Tensor) -> Tensor:
+    return relevant & (torch.arange(relevant.shape[1], device=relevant.device) < counts.unsqueeze(1))
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """One value for each query that has something to find."""
+
+    queries: Tensor  # their places, (q,)
+    recall: dict[int, Tensor]  # k → bool (q,)
+    r_precision: Tensor  # float64 (q,)
+    average_precision: Tensor  # float64 (q,)
+
+
+@full_precision()
+def retrieve(
+    queries: Tensor,
+    labels: Tensor,
+    gallery: Tensor | None = None,
+    gallery_labels: Tensor | None = None,
+    *,
+    ks: Sequence[int] = (1, 5, 10),
+) -> Retrieved:
+    """Every metric of this page, by cosine. Without a gallery each query looks among the other queries."""
+    if (gallery is None) != (gallery_labels is None):
+        raise OptionError("gallery and gallery_labels come together: pass both, or neither.")
+    if not ks or min(ks) < 1:
+        raise OptionError(f"ks must hold numbers from 1: got {tuple(ks)}.")
+    there = labels if gallery_labels is None else gallery_labels
+    per_class = torch.bincount(there, minlength=int(labels.max()) + 1 if labels.numel() else 0)
+    counts = per_class[labels] - (1 if gallery is None else 0)
+    columns = there.shape[0] - (1 if gallery is None else 0)
+    rows: dict[str, list[Tensor]] = {name: [] for name in ("r", "map", *map(str, ks))}
+    for tile, cosines in cosine_tiles(queries, gallery):
+        count = counts[tile]
+        usable = count > 0
+        if not bool(usable.any()):
+            continue
+        depth = min(max(int(count.max()), *ks), columns)
+        places = cosines[usable].topk(depth, dim=1).indices
+        relevant = there[places] == labels[tile][usable].unsqueeze(1)
+        rows["r"].append(r_precision(relevant, count[usable]).double())
+        rows["map"].append(average_precision_at_r(relevant, count[usable]))
+        for k in ks:
+            rows[str(k)].append(recall_at(relevant, k))
+    empty = torch.empty(0, device=labels.device)
+    joined = {name: torch.cat(parts) if parts else empty for name, parts in rows.items()}
+    recall = {k: joined[str(k)].bool() for k in ks}
+    return Retrieved((counts > 0).nonzero().flatten(), recall, joined["r"].double(), joined["map"].double())

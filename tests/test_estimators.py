@@ -1,0 +1,165 @@
+"""The scikit-learn estimators: scikit-learn's own checks, and what they do not ask."""
+
+import importlib
+import importlib.util
+import pickle
+import sys
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_circles
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import NearestCentroid
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from sincere.errors import InputError, OptionError
+from sincere.estimators import ContrastiveClassifier, ContrastiveTransformer
+
+SMALL = {"width": 32, "dim": 8, "batch_size": 64, "learning_rate": 0.01}
+# scikit-learn skips these where its own requirements are missing; there is none that we fail.
+NOT_HERE = {"check_array_api_input": "SCIPY_ARRAY_API", "check_classifier_data_not_an_array": "pandas"}
+
+
+def circles(n=400, noise=0.08, seed=0):
+    """Two circles with one centre, and three dimensions of noise."""
+    x, y = make_circles(n, noise=noise, factor=0.5, random_state=seed)
+    return np.hstack([x, np.random.default_rng(seed).normal(size=(n, 3))]), y
+
+
+@pytest.mark.parametrize("estimator", [ContrastiveTransformer, ContrastiveClassifier])
+def test_scikit_learns_checks(estimator):
+    results = check_estimator(estimator(epochs=5, **SMALL), on_skip=None)  # a failure raises
+    assert len(results) > 40
+    for result in results:
+        if result["status"] != "passed":
+            assert NOT_HERE[result["check_name"]] in str(result["exception"])
+
+
+def test_class_means_and_features_pass_as_well():
+    for changes in ({"rule": "class_means"}, {"output": "features"}):
+        x, y = circles(80)
+        model = ContrastiveClassifier(epochs=2, random_state=0, **SMALL, **changes).fit(x, y)
+        np.testing.assert_allclose(model.predict_proba(x).sum(axis=1), 1)
+        alone = np.vstack([model.transform(row[None]) for row in x[:5]])
+        np.testing.assert_allclose(alone, model.transform(x)[:5], atol=1e-12)
+
+
+def test_it_learns_what_the_raw_rows_do_not_show():
+    (x, y), (new, truth) = circles(), circles(seed=1)
+    transformer = ContrastiveTransformer(epochs=20, random_state=0, **SMALL).fit(x, y)
+    raw = NearestCentroid().fit(x, y).score(new, truth)
+    learned = NearestCentroid().fit(transformer.transform(x), y).score(transformer.transform(new), truth)
+    assert raw < 0.6
+    assert learned > 0.9
+
+
+@pytest.mark.parametrize(
+    ("loss", "rule"),
+    [
+        ("sincere", "knn"),
+        ("supcon", "class_means"),
+        ("eps_supinfonce", "knn"),
+        ("decoupled", "class_means"),
+        ("set_nce", "knn"),
+    ],
+)
+def test_every_loss_and_rule_classifies(loss, rule):
+    (x, y), (new, truth) = circles(200), circles(200, seed=1)
+    model = ContrastiveClassifier(loss=loss, rule=rule, epochs=20, random_state=0, **SMALL)
+    names = np.array(["inner", "outer"])
+    model.fit(x, names[1 - y])
+    assert model.score(new, names[1 - truth]) > 0.85
+    best = model.predict_proba(new).argmax(axis=1)
+    np.testing.assert_array_equal(model.classes_[best], model.predict(new))
+
+
+def test_digits():
+    x, y = load_digits(return_X_y=True)
+    model = ContrastiveClassifier(epochs=5, width=128, random_state=0).fit(x[:1000], y[:1000])
+    assert model.score(x[1000:], y[1000:]) > 0.92
+
+
+def test_pipeline_grid_search_and_clone():
+    x, y = circles(120)
+    pipeline = make_pipeline(StandardScaler(), ContrastiveClassifier(epochs=2, random_state=0, **SMALL))
+    search = GridSearchCV(pipeline, {"contrastiveclassifier__loss": ["sincere", "supcon"]}, cv=2).fit(x, y)
+    assert set(search.cv_results_["param_contrastiveclassifier__loss"]) == {"sincere", "supcon"}
+    model = search.best_estimator_[-1]
+    assert clone(model).get_params() == model.get_params()
+    assert model.set_params(temperature=0.3).temperature == 0.3
+
+
+def test_a_seed_repeats_a_fit_and_leaves_other_generators_alone():
+    x, y = circles(120)
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    first, same = (ContrastiveTransformer(epochs=2, random_state=3, **SMALL).fit(x, y).transform(x) for _ in range(2))
+    assert torch.equal(torch.rand(3), expected)
+    np.testing.assert_array_equal(first, same)
+    other = ContrastiveTransformer(epochs=2, random_state=4, **SMALL).fit(x, y).transform(x)
+    assert np.abs(first - other).max() > 0.1
+
+
+def test_rows_have_length_one_and_the_precision_of_the_input():
+    x, y = circles(80)
+    model = ContrastiveTransformer(epochs=1, random_state=0, **SMALL).fit(x, y)
+    double, single = model.transform(x), model.transform(x.astype(np.float32))
+    np.testing.assert_allclose(np.linalg.norm(double, axis=1), 1)
+    assert (double.dtype, single.dtype) == (np.float64, np.float32)
+    np.testing.assert_allclose(single, double, atol=1e-4)
+    assert model.get_feature_names_out()[-1] == "contrastivetransformer7"
+    assert model.set_params(output="features").transform(x).shape == (80, 32)
+
+
+def test_large_offsets_are_taken_off_before_anything_is_rounded():
+    x, y = circles(120)
+    plain = ContrastiveTransformer(epochs=2, random_state=0, **SMALL).fit(x, y).transform(x)
+    moved = ContrastiveTransformer(epochs=2, random_state=0, **SMALL).fit(x + 1e9, y).transform(x + 1e9)
+    np.testing.assert_allclose(moved, plain, atol=1e-3)
+
+
+def test_a_pickled_model_predicts_the_same():
+    x, y = circles(80)
+    model = ContrastiveClassifier(epochs=1, random_state=0, **SMALL).fit(x, y)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(x), model.predict_proba(x))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"loss": "triplet"}, "loss must be one of"),
+        ({"rule": "magic"}, "rule must be one of"),
+        ({"output": "logits"}, "output must be one of"),
+        ({"neighbours": 0}, "neighbours must be a whole number from 1"),
+        ({"epochs": 0}, "epochs must be a whole number from 1"),
+        ({"learning_rate": 0.0}, "learning_rate must be positive"),
+        ({"weight_decay": -1.0}, "weight_decay must be at least 0"),
+        ({"temperature": 0.0}, "temperature must be positive"),
+        ({"mask": 2.0}, "share must lie between 0 and 1"),
+        ({"batch_size": 2}, "batch_size must be at least 4"),
+    ],
+)
+def test_a_wrong_option_is_named_when_fitting(changes, message):
+    x, y = circles(40)
+    with pytest.raises(OptionError, match=message):
+        ContrastiveClassifier(**{"epochs": 1, **SMALL, **changes}).fit(x, y)
+
+
+def test_too_little_to_learn_from():
+    x, _ = circles(20)
+    with pytest.raises(InputError, match="two classes with at least two samples"):
+        ContrastiveTransformer(epochs=1, **SMALL).fit(x, np.zeros(20))
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        ContrastiveTransformer(epochs=1, **SMALL).fit(x, np.linspace(0, 1, 20))
+
+
+def test_without_scikit_learn_the_import_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.delitem(sys.modules, "sincere.estimators")
+    with pytest.raises(ImportError, match=r"pip install \"sincere\[lab\]\""):
+        importlib.import_module("sincere.estimators")

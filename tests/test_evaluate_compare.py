@@ -1,0 +1,163 @@
+"""compare: paired tests, corrections, and sentences that say what is true."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from evaluated import EVERYTHING, made, with_correct
+from sincere.errors import InputError, OptionError
+from sincere.evaluate import EvaluationOptions, compare, evaluate
+from sincere.evaluate.comparison import balancing_weights, per_sample
+from sincere.evaluate.paired import holm, mcnemar_exact, paired_test, sign_flip
+
+
+@pytest.fixture(scope="module")
+def found():
+    options = EvaluationOptions(methods=EVERYTHING, draws=100)
+    return evaluate(made(210, 0), made(140, 1), validation=made(70, 2), options=options, name="model")
+
+
+@pytest.mark.parametrize(("b", "c"), [(0, 0), (1, 0), (3, 9), (10, 10), (40, 80), (1500, 1700)])
+def test_mcnemar_is_the_binomial_test(b, c):
+    expected = stats.binomtest(b, b + c, 0.5).pvalue if b + c else 1.0
+    assert mcnemar_exact(b, c) == pytest.approx(expected, rel=1e-9)
+    assert mcnemar_exact(c, b) == mcnemar_exact(b, c)
+
+
+def test_sign_flips_are_scipys_and_agree_with_mcnemar():
+    generator = torch.Generator().manual_seed(0)
+    differences = torch.randn(60, generator=generator) + 0.3
+    theirs = stats.permutation_test(
+        (differences.numpy(), np.zeros(60)),
+        lambda a, b: np.mean(a - b),
+        permutation_type="samples",
+        vectorized=False,
+        n_resamples=4000,
+        rng=0,
+    ).pvalue
+    assert sign_flip(differences, seed=0) == pytest.approx(theirs, abs=0.012)
+    coins = torch.tensor([1.0] * 14 + [-1.0] * 4 + [0.0] * 100)
+    assert sign_flip(coins, seed=0) == pytest.approx(mcnemar_exact(14, 4), abs=0.01)
+    assert sign_flip(torch.zeros(5), seed=0) == 1
+    assert paired_test(coins > 0, coins < 0, seed=0).only_first == 14
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([0.2]) == [0.2]
+
+
+def test_a_real_difference_is_called_real():
+    base = np.arange(400) % 10 != 0  # 90 %
+    better = base | (np.arange(400) % 20 == 0)  # 95 %, and never wrong where the other is right
+    result = compare(with_correct(better, name="SINCERE"), with_correct(base, name="SupCon"))
+    (difference,) = result.differences
+    assert difference.verdict == "real"
+    assert difference.estimate.value == pytest.approx(0.05)
+    assert (difference.test.only_first, difference.test.only_second) == (20, 0)
+    assert str(difference).startswith(
+        "SINCERE is better than SupCon by 5.00 points of k-NN top-1 accuracy; 95 % interval"
+    )
+    swapped = compare(with_correct(base, name="SupCon"), with_correct(better, name="SINCERE"))
+    assert str(swapped.differences[0]) == str(difference)  # whoever comes first
+    assert [estimate.value for estimate in swapped.estimates] == pytest.approx([0.9, 0.95])
+
+
+def test_luck_is_not_called_real():
+    """Models that are equally good by construction: a difference is claimed in about one comparison of twenty."""
+    verdicts = []
+    for seed in range(100):
+        chance = np.random.default_rng(seed).random((2, 300)) < 0.8
+        result = compare(with_correct(chance[0], name="a"), with_correct(chance[1], name="b"), draws=200)
+        verdicts.append(result.differences[0].verdict)
+        if verdicts[-1] == "none":
+            assert "No difference to be seen between a and b" in str(result)
+    assert verdicts.count("real") <= 8
+    assert verdicts.count("none") >= 90
+
+
+def test_pairing_sees_what_two_intervals_do_not():
+    """Two intervals overlap, and yet one model is better on the same samples."""
+    base = np.arange(500) % 5 != 0
+    better = base.copy()
+    better[np.flatnonzero(~base)[:12]] = True
+    a, b = with_correct(better, name="a"), with_correct(base, name="b")
+    result = compare(a, b)
+    assert result.estimates[0].low < result.estimates[1].high
+    assert result.differences[0].verdict == "real"
+
+
+def test_the_same_model_twice():
+    one = with_correct(np.arange(50) % 3 != 0, name="run")
+    result = compare(one, one)
+    assert result.names == ("run", "run (2)")
+    assert str(result.differences[0]) == ("run and run (2) agree on every one of 50 samples in k-NN top-1 accuracy.")
+
+
+def test_interval_and_test_that_disagree_stay_open():
+    base = np.arange(40) % 4 != 0
+    better = base.copy()
+    better[np.flatnonzero(~base)[:5]] = True  # McNemar's p = 2/2⁵
+    (difference,) = compare(with_correct(better, name="a"), with_correct(base, name="b")).differences
+    assert difference.test.p == pytest.approx(1 / 16)
+    assert difference.estimate.low > 0
+    assert difference.verdict == "unclear"
+    assert "disagree" in str(difference)
+
+
+def test_several_runs_are_corrected():
+    generator = np.random.default_rng(3)
+    runs = [with_correct(generator.random(300) < share, name=f"run {share}") for share in (0.7, 0.72, 0.9, 0.71)]
+    result = compare(*runs)
+    assert len(result.differences) == 6
+    plain = [difference.test.p for difference in result.differences]
+    assert [difference.p_holm for difference in result.differences] == pytest.approx(holm(plain))
+    verdicts = {(d.first, d.second): d.verdict for d in result.differences}
+    assert all((verdict == "real") == ("run 0.9" in pair) for pair, verdict in verdicts.items())
+    assert "after Holm's correction" in str(result)
+    document = json.loads(result.to_json())
+    assert document["differences"][0]["sentence"] == str(result.differences[0])
+
+
+def test_every_metric_can_be_compared(found):
+    other = evaluate(
+        made(210, 0, noise=2),
+        made(140, 1, noise=2),
+        options=EvaluationOptions(methods=EVERYTHING, draws=100),
+        name="other",
+    )
+    for method in found.methods:
+        for metric in ("top1", "top5", "balanced"):
+            result = compare(found, other, method=method, metric=metric)
+            mine = getattr(found.classifier(method), metric)
+            assert result.estimates[0].value == pytest.approx(mine.value)
+            assert result.differences[0].estimate.value > 0
+    for metric, mine in (("map@r", found.retrieval.map_at_r), ("recall@5", found.retrieval.recall[5])):
+        result = compare(found, other, method="retrieval", metric=metric)
+        assert result.estimates[0].value == pytest.approx(mine.value)
+    weights = balancing_weights(torch.tensor(found.labels))
+    mean = (per_sample(found, "knn", "balanced") * weights).mean()
+    assert mean.item() == pytest.approx(found.classifier("knn").balanced.value)
+    with pytest.raises(OptionError, match="metric must be one of"):
+        compare(found, other, metric="loss")
+    with pytest.raises(OptionError, match="without retrieval"):
+        compare(replace(found, retrieval=None), other, method="retrieval", metric="map@r")
+
+
+def test_only_the_same_test_samples_can_be_compared(found):
+    labels = list(found.labels)
+    labels[3], labels[4] = labels[4], labels[3]
+    with pytest.raises(InputError, match="2 of 140 labels of 'model' and 'model' differ"):
+        compare(found, replace(found, labels=tuple(labels)))
+    with pytest.raises(InputError, match="have other classes"):
+        compare(found, replace(found, class_names=tuple("abcdefg")))
+    with pytest.raises(InputError, match="two evaluations or more: got 1"):
+        compare(found)
+    short = evaluate(made(70, 0), made(70, 1), options=EvaluationOptions(("knn",), draws=100), name="short")
+    with pytest.raises(InputError, match="'model' has 140 and 'short' 70"):
+        compare(found, short)

@@ -1,0 +1,199 @@
+"""k-NN, class means, retrieval and accuracy, against scikit-learn, pytorch-metric-learning and plain loops."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from sklearn import metrics
+from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
+
+from sincere.errors import InputError, OptionError
+from sincere.evaluate import neighbours
+from sincere.evaluate.accuracy import balanced_accuracy, confusion_matrix, per_class_accuracy, top_k_hits
+from sincere.evaluate.class_means import class_mean_scores, class_means
+from sincere.evaluate.neighbours import choose_k, nearest, vote
+from sincere.evaluate.precision import full_precision
+from sincere.evaluate.retrieval import retrieve
+
+
+def clusters(n=300, classes=6, dim=8, noise=1.0, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    centres = torch.randn(classes, dim, generator=torch.Generator().manual_seed(99))
+    labels = torch.randint(classes, (n,), generator=generator)
+    scale = torch.rand(n, 1, generator=generator) + 0.5  # cosine must not care
+    return scale * (centres[labels] + noise * torch.randn(n, dim, generator=generator)), labels
+
+
+@pytest.fixture(params=[1, 40, 10**6], ids=["a row a tile", "few rows a tile", "one tile"])
+def tile(request, monkeypatch):
+    monkeypatch.setitem(neighbours.TILE, "cpu", request.param)
+
+
+def test_neighbours_are_those_of_brute_force(tile):
+    (train, labels), (test, _) = clusters(), clusters(50, seed=1)
+    found = nearest(test, train, labels, k=7)
+    unit_train, unit_test = (F.normalize(x.double(), dim=1).numpy() for x in (train, test))
+    cosines = unit_test @ unit_train.T
+    order = np.argsort(-cosines, axis=1)[:, :7]
+    np.testing.assert_array_equal(found.labels.numpy(), labels.numpy()[order])
+    np.testing.assert_allclose(found.cosines.numpy(), np.take_along_axis(cosines, order, axis=1), atol=1e-6)
+
+
+@pytest.mark.parametrize("k", [1, 5, 20])
+def test_votes_are_scikit_learns(k):
+    (train, labels), (test, _) = clusters(), clusters(200, seed=1)
+    found = nearest(test, train, labels, k=k)
+    unit_train, unit_test = F.normalize(train, dim=1).numpy(), F.normalize(test, dim=1).numpy()
+    plain = KNeighborsClassifier(k).fit(unit_train, labels.numpy())
+    scores = vote(found, classes=6, k=k)
+    shares = plain.predict_proba(unit_test)
+    clear = np.sort(shares, axis=1)[:, -1] > np.sort(shares, axis=1)[:, -2]  # ties are broken another way
+    assert clear.mean() > 0.8
+    np.testing.assert_array_equal(scores.argmax(dim=1).numpy()[clear], plain.predict(unit_test)[clear])
+
+    def weights(distances):  # of unit vectors: |a − b|² = 2 − 2 cos
+        return np.exp((1 - distances**2 / 2 - 1) / 0.07)
+
+    weighted = KNeighborsClassifier(k, weights=weights).fit(unit_train, labels.numpy())
+    scores = vote(found, classes=6, k=k, voting="similarity", temperature=0.07)
+    shares = (scores / scores.sum(dim=1, keepdim=True)).numpy()
+    np.testing.assert_allclose(shares, weighted.predict_proba(unit_test), atol=1e-4)
+
+
+def test_a_tie_goes_to_the_closer_class_and_never_beats_a_vote():
+    found = neighbours.Neighbours(
+        torch.tensor([[0.9, 0.8, 0.7, 0.1], [1.0, -0.9, -0.9, -1.0]]), torch.tensor([[2, 1, 1, 2], [0, 1, 1, 2]])
+    )
+    assert vote(found, classes=3, k=4).argmax(dim=1).tolist() == [1, 1]
+    assert vote(found, classes=3, k=2).argmax(dim=1).tolist() == [2, 0]
+
+
+def test_k_is_chosen_by_accuracy_and_the_smaller_of_equals():
+    (train, labels), (held_out, truth) = clusters(noise=2.0), clusters(100, noise=2.0, seed=2)
+    found = nearest(held_out, train, labels, k=50)
+    right = {k: (vote(found, classes=6, k=k).argmax(1) == truth).sum() for k in (1, 3, 10, 30)}
+    chosen = choose_k(found, truth, (30, 1, 3, 10, 3), classes=6)
+    assert right[chosen] == max(right.values())
+    assert choose_k(found, found.labels[:, 0], (5, 1, 2), classes=6) == 1
+    assert choose_k(found, truth, (400,), classes=6) == 50  # no more than there are
+
+
+def test_neighbours_refuse_what_cannot_be():
+    train, labels = clusters(10)
+    with pytest.raises(OptionError, match="between 1 and the 10 samples"):
+        nearest(train, train, labels, k=11)
+    with pytest.raises(InputError, match="share a dimension: got 3 and 8"):
+        nearest(torch.randn(2, 3), train, labels, k=1)
+    with pytest.raises(OptionError, match="voting must be one of"):
+        vote(nearest(train, train, labels, k=1), classes=6, k=1, voting="loud")
+
+
+def test_class_means_are_nearest_centroids_of_unit_vectors():
+    (train, labels), (test, _) = clusters(), clusters(200, seed=1)
+    means = class_means(train, labels, classes=7)  # the seventh has no sample
+    unit = F.normalize(train.double(), dim=1).numpy()
+    theirs = NearestCentroid().fit(unit, labels.numpy()).centroids_
+    theirs /= np.linalg.norm(theirs, axis=1, keepdims=True)
+    np.testing.assert_allclose(means[:6].numpy(), theirs, atol=1e-6)
+    scores = class_mean_scores(test, means)
+    np.testing.assert_allclose(scores[:, :6].numpy(), F.normalize(test.double(), dim=1).numpy() @ theirs.T, atol=1e-6)
+    assert scores[:, 6].tolist() == [-torch.inf] * 200
+
+
+def retrieval_by_loops(queries, labels, gallery, gallery_labels):
+    """MAP@R, R-precision and recall@k by their definitions, one query at a time, in float64."""
+    rows = []
+    for i, (query, label) in enumerate(zip(queries.double(), labels.tolist(), strict=True)):
+        others = [j for j in range(len(gallery)) if gallery is not queries or j != i]
+        cosines = {j: float(torch.cosine_similarity(query, gallery[j].double(), dim=0)) for j in others}
+        ranked = [int(gallery_labels[j]) == label for j in sorted(others, key=lambda j: -cosines[j])]
+        total = sum(ranked)
+        if total:
+            precision = [sum(ranked[: j + 1]) / (j + 1) for j in range(total)]
+            average = sum(p for p, hit in zip(precision, ranked[:total], strict=True) if hit) / total
+            rows.append((i, sum(ranked[:total]) / total, average, any(ranked[:1]), any(ranked[:4])))
+    return rows
+
+
+@pytest.mark.parametrize("among", ["themselves", "a gallery"])
+def test_retrieval_is_its_definition(tile, among):
+    (vectors, labels), (other, other_labels) = clusters(40, noise=2.0), clusters(60, noise=2.0, seed=1)
+    labels[7] = 11  # alone in its class
+    gallery = () if among == "themselves" else (other, other_labels)
+    found = retrieve(vectors, labels, *gallery, ks=(1, 4, 100))
+    rows = retrieval_by_loops(vectors, labels, *(gallery or (vectors, labels)))
+    assert found.queries.tolist() == [row[0] for row in rows] == [i for i in range(40) if i != 7]
+    np.testing.assert_allclose(found.r_precision, [row[1] for row in rows], atol=1e-12)
+    np.testing.assert_allclose(found.average_precision, [row[2] for row in rows], atol=1e-12)
+    assert found.recall[1].tolist() == [row[3] for row in rows]
+    assert found.recall[4].tolist() == [row[4] for row in rows]
+    assert found.recall[100].all()
+
+
+def test_retrieval_is_that_of_pytorch_metric_learning():
+    from pytorch_metric_learning.distances import CosineSimilarity
+    from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
+    from pytorch_metric_learning.utils.inference import CustomKNN
+
+    vectors, labels = clusters(200, noise=1.5)
+    calculator = AccuracyCalculator(
+        include=("precision_at_1", "r_precision", "mean_average_precision_at_r"),
+        k="max_bin_count",
+        device=torch.device("cpu"),
+        knn_func=CustomKNN(CosineSimilarity()),
+    )
+    theirs = calculator.get_accuracy(vectors, labels)
+    ours = retrieve(vectors, labels)
+    assert float(ours.recall[1].double().mean()) == pytest.approx(theirs["precision_at_1"], abs=1e-6)
+    assert float(ours.r_precision.mean()) == pytest.approx(theirs["r_precision"], abs=1e-6)
+    assert float(ours.average_precision.mean()) == pytest.approx(theirs["mean_average_precision_at_r"], abs=1e-6)
+
+
+def test_retrieval_refuses_half_a_gallery():
+    vectors, labels = clusters(10)
+    with pytest.raises(OptionError, match="come together"):
+        retrieve(vectors, labels, vectors)
+    with pytest.raises(OptionError, match="ks must hold"):
+        retrieve(vectors, labels, ks=(0, 1))
+    assert retrieve(vectors, torch.arange(10)).queries.numel() == 0
+
+
+def test_accuracies_are_scikit_learns():
+    generator = torch.Generator().manual_seed(0)
+    scores, labels = torch.randn(500, 9, generator=generator), torch.randint(8, (500,), generator=generator)
+    scores[:, :8] += F.one_hot(labels, 8)
+    predicted = scores.argmax(dim=1)
+    correct = predicted == labels
+    theirs = metrics.confusion_matrix(labels, predicted, labels=range(9))
+    np.testing.assert_array_equal(confusion_matrix(predicted, labels, classes=9), theirs)
+    recall = metrics.recall_score(labels, predicted, average=None, labels=range(8))
+    np.testing.assert_allclose(per_class_accuracy(correct, labels, classes=9)[:8], recall)
+    assert per_class_accuracy(correct, labels, classes=9)[8].isnan()
+    assert balanced_accuracy(correct, labels, classes=9) == pytest.approx(np.mean(recall))
+    for k in (1, 2, 5):
+        theirs = metrics.top_k_accuracy_score(labels, scores, k=k, labels=range(9))
+        assert float(top_k_hits(scores, labels, k).double().mean()) == pytest.approx(theirs)
+
+
+def test_classes_without_a_vote_are_no_hit():
+    votes = torch.tensor([[3.0, 0, 0, 0, 0, 0, 0], [3, 1, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1, 1]])
+    assert top_k_hits(votes, torch.tensor([1, 1, 0]), 5).tolist() == [False, True, True]
+
+
+def test_full_precision_comes_and_goes():
+    matmul = torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+
+    @full_precision()
+    def inside():
+        assert matmul.fp32_precision == "ieee"
+        assert not torch.is_autocast_enabled("cpu")
+        raise ZeroDivisionError
+
+    try:
+        matmul.fp32_precision = "tf32"
+        with torch.autocast("cpu"), pytest.raises(ZeroDivisionError):
+            inside()
+        assert matmul.fp32_precision == "tf32"
+    finally:
+        matmul.fp32_precision = before
