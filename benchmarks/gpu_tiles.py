@@ -37,7 +37,7 @@ def launcher(
     program, (result, workspace) = triton_fused.forward(rows, 0.1, labels, None, plan)
     try:
         triton_launch.statistics_tile = triton_launch.gradient_tile = lambda *_: tile
-        candidate = triton_fused.Program(plan, n, d, rows.dtype, learned=False, weighted=False)
+        candidate = triton_fused.Program(plan, n, d, rows.dtype, learned=False)
     finally:
         triton_launch.statistics_tile, triton_launch.gradient_tile = chosen
     ordered, places, numbers = program.pieces(workspace, False)

@@ -1,13 +1,19 @@
-"""Write the README's table of speed and memory from the newest results, between its two markers.
+"""Write tables of speed and memory into README.md and docs/backends.md, between two markers, and draw the chart.
 
-python benchmarks/readme_table.py
+Everything comes from the results in benchmarks/results, for a GPU from the newest run that left nothing out.
+
+    python benchmarks/readme_table.py
 """
 
 import csv
 from pathlib import Path
 
+import gpu_results
+import gpu_tables
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
+CHART = ROOT / "docs" / "figures" / "gpu_speed"
 START, END = "<!-- figures: start, written by benchmarks/readme_table.py -->", "<!-- figures: end -->"
 
 
@@ -61,29 +67,44 @@ def growth() -> str:
     )
 
 
+def gpu_rows() -> list[gpu_results.Row]:
+    """The newest run, whatever the GPU."""
+    return gpu_results.newest_run([row for file in RESULTS.glob("*/gpu_speed.csv") for row in gpu_results.read(file)])
+
+
 def gpu() -> str:
-    """The largest batches on a GPU."""
-    rows = {(row["candidate"], row["n"]): row for row in rows_of("NVIDIA-H200/gpu_speed.csv")}
-    ours, eager = rows["ours SINCERE, triton", "16384"], rows["eager SINCERE", "16384"]
-    large = rows["ours SINCERE, triton", "65536"]
-    return (
-        f"On an {ours['gpu']} (bfloat16, 10 classes, `make bench-gpu`): n = 16,384 in {float(ours['ms']):.1f} ms and "
-        f"{float(ours['extra_MiB']):.0f} MiB where n×n code takes {float(eager['ms']):.0f} ms and "
-        f"{float(eager['extra_MiB']) / 1024:.1f} GiB; n = 65,536 in {float(large['ms']):.1f} ms and "
-        f"{float(large['extra_MiB']):.0f} MiB ([more](docs/backends.md))."
-    )
+    """A GPU's table and chart."""
+    rows = gpu_rows()
+    chart = "![Time of a step against the number of embeddings](docs/figures/gpu_speed.svg)"
+    more = "Precisions, widths, classes and the set loss: [docs/backends.md](docs/backends.md)."
+    return "\n\n".join([gpu_tables.caption(rows), gpu_tables.comparison(rows), chart, more])
 
 
 def figures() -> str:
+    """What stands in the README."""
     return "\n\n".join([START, speed_and_memory(), growth(), gpu(), END])
 
 
-def main() -> None:
-    page = ROOT / "README.md"
-    text = page.read_text()
-    before, rest = text.split(START)
+def gpu_figures() -> str:
+    """What stands in docs/backends.md."""
+    rows = gpu_rows()
+    chart = "![Time of a step against the number of embeddings](figures/gpu_speed.svg)"
+    parts = [gpu_tables.caption(rows), gpu_tables.comparison(rows), chart, gpu_tables.details(rows)]
+    return "\n\n".join([START, *parts, END])
+
+
+def write_between_markers(page: Path, text: str) -> None:
+    before, rest = page.read_text().split(START)
     _, after = rest.split(END)
-    page.write_text(before + figures() + after)
+    page.write_text(before + text + after)
+
+
+def main() -> None:
+    from gpu_chart import draw
+
+    write_between_markers(ROOT / "README.md", figures())
+    write_between_markers(ROOT / "docs" / "backends.md", gpu_figures())
+    draw(gpu_rows(), CHART)
 
 
 if __name__ == "__main__":

@@ -1,65 +1,45 @@
-"""Interleaved timing: every round runs every candidate once, so that a slow minute of the machine slows them all.
-
-A figure in seconds belongs to one machine and one moment. A ratio of two candidates inside one round mostly does not,
-so the ratio is what the benchmarks report: the median over rounds of (candidate / reference), with its spread.
-"""
+"""What the benchmarks on a CPU share: options, summaries, tables, files; rounds are timed by `sincere.bench.rounds`."""
 
 import csv
 import json
 import platform
-import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median, quantiles
 
 import torch
 from torch import Tensor
 
+from sincere.bench.machine import cpu_name
+from sincere.bench.problem import Problem
+from sincere.bench.rounds import Candidate, Samples, Spread, elapsed, noise_in_words, ratio, run_rounds
+
+__all__ = [
+    "Candidate",
+    "Problem",
+    "Row",
+    "Samples",
+    "Spread",
+    "Timing",
+    "cpu_name",
+    "elapsed",
+    "forward_backward",
+    "git_commit",
+    "noise_in_words",
+    "options_parser",
+    "print_table",
+    "provenance",
+    "ratio",
+    "run_rounds",
+    "timing_records",
+    "timing_rows",
+    "timings",
+    "write_records",
+]
 ROOT = Path(__file__).resolve().parent.parent
 
-UNSTEADY = 1.5  # p80 over p20 from which a run says more about the machine than about the code
-
-Candidate = Callable[[], object]
-Samples = dict[str, list[float]]  # seconds of each candidate, one entry a round
 Row = dict[str, object]
-
-
-@dataclass(frozen=True)
-class Problem:
-    """The batch that every candidate gets."""
-
-    n: int
-    d: int = 128
-    classes: int = 100
-    seed: int = 0
-    dtype: str = "float32"
-    temperature: float = 0.1
-    device: str = "cpu"
-
-    def batch(self) -> tuple[Tensor, Tensor]:
-        """Gaussian embeddings that require a gradient, and classes of nearly equal size in random order."""
-        generator = torch.Generator().manual_seed(self.seed)
-        embeddings = torch.randn(self.n, self.d, generator=generator, dtype=getattr(torch, self.dtype))
-        labels = torch.arange(self.n)[torch.randperm(self.n, generator=generator)] % self.classes
-        return embeddings.to(self.device).requires_grad_(), labels.to(self.device)
-
-
-@dataclass(frozen=True)
-class Spread:
-    """The middle and the edges of what was seen over the rounds."""
-
-    median: float
-    p20: float
-    p80: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> "Spread":
-        if len(values) == 1:
-            return cls(values[0], values[0], values[0])
-        fifths = quantiles(values, n=5, method="inclusive")
-        return cls(median(values), fifths[0], fifths[3])
 
 
 @dataclass(frozen=True)
@@ -71,63 +51,9 @@ class Timing:
     ratio: Spread
 
 
-def run_rounds(
-    candidates: Mapping[str, Candidate],
-    *,
-    rounds: int,
-    warm_up: int = 2,
-    repeats: int = 1,
-    device: str = "cpu",
-) -> Samples:
-    """Seconds per call of every candidate in every round; the `warm_up` rounds are run and dropped.
-
-    The order turns by one place a round, so that nobody always runs behind the one that emptied the cache.
-    """
-    names = list(candidates)
-    samples: Samples = {name: [] for name in names}
-    for number in range(warm_up + rounds):
-        first = number % len(names)
-        for name in names[first:] + names[:first]:
-            seconds = elapsed(candidates[name], repeats=repeats, device=device)
-            if number >= warm_up:
-                samples[name].append(seconds)
-    return samples
-
-
-def elapsed(candidate: Candidate, *, repeats: int, device: str) -> float:
-    """Seconds per call; by events on a GPU, where a call returns before its work is done."""
-    if torch.device(device).type == "cuda":
-        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda.synchronize(device)
-        start.record()
-        for _ in range(repeats):
-            candidate()
-        stop.record()
-        torch.cuda.synchronize(device)
-        return start.elapsed_time(stop) / 1000 / repeats
-    begin = time.perf_counter()
-    for _ in range(repeats):
-        candidate()
-    return (time.perf_counter() - begin) / repeats
-
-
-def ratio(samples: Samples, name: str, reference: str) -> Spread:
-    """Time of `name` over time of `reference`, round by round."""
-    return Spread.of([mine / other for mine, other in zip(samples[name], samples[reference], strict=True)])
-
-
 def timings(samples: Samples, reference: str) -> list[Timing]:
     """A summary of every candidate, in the order in which they were given."""
     return [Timing(name, Spread.of(samples[name]), ratio(samples, name, reference)) for name in samples]
-
-
-def noise_in_words(samples: Samples) -> str:
-    """Whether the rounds agreed well enough to be believed."""
-    spreads = {name: Spread.of(values) for name, values in samples.items()}
-    unsteady = [name for name, spread in spreads.items() if spread.p80 > UNSTEADY * spread.p20]
-    if not unsteady:
-        return f"steady: p80 is within {UNSTEADY:g} × p20 for every candidate"
-    return f"UNSTEADY, run again on a quiet machine: p80 exceeds {UNSTEADY:g} × p20 for {', '.join(unsteady)}"
 
 
 def forward_backward(
@@ -205,16 +131,6 @@ def provenance(problem: Problem) -> Row:
         "torch": torch.__version__,
         "commit": git_commit(),
     }
-
-
-def cpu_name() -> str:
-    """The processor's name as the system gives it."""
-    information = Path("/proc/cpuinfo")
-    if information.exists():
-        for line in information.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
 
 
 def git_commit() -> str:

@@ -22,11 +22,15 @@ def test_examples_run(page, monkeypatch, tmp_path):
         exec(compile(block, str(page), "exec"), namespace)
 
 
-def test_figures_of_the_readme_are_those_of_the_results(monkeypatch):
+def test_figures_of_the_pages_are_those_of_the_results(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     import readme_table
 
-    assert readme_table.figures() in (ROOT / "README.md").read_text(), "run `python benchmarks/readme_table.py`"
+    again = "run `python benchmarks/readme_table.py`"
+    assert readme_table.figures() in (ROOT / "README.md").read_text(), again
+    assert readme_table.gpu_figures() in (ROOT / "docs" / "backends.md").read_text(), again
+    run = f"<dc:description>run {readme_table.gpu_rows()[0]['run']}</dc:description>"
+    assert run in readme_table.CHART.with_suffix(".svg").read_text(), again
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=lambda p: p.name)

@@ -1,0 +1,100 @@
+"""Results of GPU runs: rows are added and never lost, and the tables show the newest whole run."""
+
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+
+
+@pytest.fixture(autouse=True)
+def programs(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+
+
+def row(run, candidate="ours SINCERE", n=1024, **more):
+    return {
+        "run": run, "scope": "full", "table": "main", "candidate": candidate, "n": n, "d": 128, "classes": 10,
+        "dtype": "bfloat16", "matmul_precision": "highest", "steps": 5, "ms": 0.5, "p20": 0.4, "p80": 0.6,
+        "extra_MiB": 20.0, "TFLOP/s": 400.0, "share_of_floor": 0.5063, "gpu": "GPU X", "torch": "2", "triton": "3",
+        "commit": "0123456789", "date": "2026-11-15", "seed": 0, **more,
+    }  # fmt: skip
+
+
+def test_rows_are_added_once_and_none_is_lost(tmp_path):
+    import gpu_results
+
+    file = tmp_path / "folder" / "gpu_speed.csv"
+    assert gpu_results.append(file, [row("1"), row("1", n=4096)]) == 2
+    assert gpu_results.append(file, [row("1"), row("2")]) == 1
+    assert [(r["run"], r["n"]) for r in gpu_results.read(file)] == [("1", "1024"), ("1", "4096"), ("2", "1024")]
+    with pytest.raises(ValueError, match="got also speed"):
+        gpu_results.append(file, [{"speed": 1}])
+
+
+def test_an_older_file_gets_the_new_columns(tmp_path):
+    import gpu_results
+
+    file = tmp_path / "gpu_speed.csv"
+    file.write_text('candidate,n,ms\n"ours, old",1024,2.5\n')
+    assert gpu_results.append(file, [row("1")]) == 1
+    old, new = gpu_results.read(file)
+    assert (old["candidate"], old["ms"], old["run"]) == ("ours, old", "2.5", "")
+    assert new["run"] == "1"
+    assert file.read_text().splitlines()[0] == ",".join(gpu_results.COLUMNS)
+
+
+def test_the_newest_whole_run_is_shown():
+    import gpu_results
+
+    rows = [row("", ms=9, scope=""), row("2026-01"), row("2026-02"), row("2026-03", scope="quick")]
+    rows = [gpu_results.complete(r) for r in rows]
+    assert [r["run"] for r in gpu_results.newest_run(rows)] == ["2026-02"]
+    assert [r["run"] for r in gpu_results.newest_run([rows[0], rows[3]])] == ["2026-03"]
+    assert [r["ms"] for r in gpu_results.newest_run(rows[:1])] == ["9"]
+
+
+def test_tables_hold_what_the_rows_hold():
+    import gpu_results
+    import gpu_tables
+
+    rows = [
+        row("1"),
+        row("1", n=1_048_576, ms=1550.4, extra_MiB=1536.0),
+        row("1", "eager SINCERE", ms=12.34),
+        row("1", n=65_536, dtype="float32", matmul_precision="high"),
+        row("1", table="widths", d=768, classes=10),
+    ]
+    rows = [gpu_results.complete(r) for r in rows]
+    assert gpu_tables.comparison(rows).splitlines() == [
+        "| n | 1,024 | 1,048,576 |",
+        "|---|---|---|",
+        "| **`sincere`, SINCERE** | 0.500 ms, 20 MiB | 1.55 s, 1.5 GiB |",
+        "| SINCERE as n×n code | 12.3 ms, 20 MiB | – |",
+        "| share of the floor, SINCERE | 50.6 % | 50.6 % |",
+    ]
+    details = gpu_tables.details(rows)
+    assert (
+        "| SINCERE | 65,536 | 128 | 10 | float32, TF32 allowed | 0.500 (0.400–0.600) | 5 | 20 | 400 | 50.6 % |"
+        in details
+    )
+    assert "Other widths" in details
+    assert "More classes" not in details
+    assert "commit 0123456, 2026-11-15" in gpu_tables.caption(rows)
+
+
+def test_the_chart_is_drawn_in_light_and_dark(tmp_path):
+    pytest.importorskip("matplotlib")
+    import gpu_chart
+    import gpu_results
+
+    rows = [row("7", name, n, ms=n / 1e3) for name in ("ours SINCERE", "eager SINCERE") for n in (1024, 4096, 16_384)]
+    rows = [gpu_results.complete(r) for r in [*rows, row("7", "compiled dense SINCERE", 16_384)]]
+    gpu_chart.draw(rows, tmp_path / "chart")
+    text = (tmp_path / "chart.svg").read_text()
+    assert "<dc:description>run 7</dc:description>" in text
+    for light, dark in gpu_chart.DARK.items():
+        assert f'[style*="fill: {light}"] {{ fill: {dark} !important }}' in text
+    for light in ("#0072b2", "#d55e00", gpu_chart.INK, gpu_chart.PAPER):
+        assert f'style="fill: {light}' in text
+    assert (tmp_path / "chart.png").stat().st_size > 10_000
