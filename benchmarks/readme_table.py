@@ -15,6 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 CHART = ROOT / "docs" / "figures" / "gpu_speed"
 START, END = "<!-- figures: start, written by benchmarks/readme_table.py -->", "<!-- figures: end -->"
+VARIANTS_START = "<!-- variants: start, written by benchmarks/readme_table.py -->"
+VARIANTS_END = "<!-- variants: end -->"
 
 
 def rows_of(name: str) -> list[dict[str, str]]:
@@ -93,9 +95,22 @@ def gpu_figures() -> str:
     return "\n\n".join([START, *parts, END])
 
 
+def variants() -> str:
+    """What stands in docs/gpu-kernels.md: the fastest tile of each variant of the loop over negatives."""
+    rows = rows_of("NVIDIA-H200/gpu_variants.csv")
+    sizes = sorted({int(row["n"]) for row in rows})
+    lines = [f"| loop over negatives, ms ({rows[0]['gpu']}) | " + " | ".join(f"n = {n:,}" for n in sizes) + " |"]
+    lines.append("|---" * (len(sizes) + 1) + "|")
+    for name in dict.fromkeys(row["variant"] for row in rows):
+        best = [min(float(r["ms"]) for r in rows if r["variant"] == name and int(r["n"]) == n) for n in sizes]
+        lines.append(f"| {name} | " + " | ".join(f"{ms:.3g}" for ms in best) + " |")
+    return "\n".join([VARIANTS_START, *lines, VARIANTS_END])
+
+
 def write_between_markers(page: Path, text: str) -> None:
-    before, rest = page.read_text().split(START)
-    _, after = rest.split(END)
+    start, end = text.splitlines()[0], text.splitlines()[-1]
+    before, rest = page.read_text().split(start)
+    _, after = rest.split(end)
     page.write_text(before + text + after)
 
 
@@ -104,6 +119,7 @@ def main() -> None:
 
     write_between_markers(ROOT / "README.md", figures())
     write_between_markers(ROOT / "docs" / "backends.md", gpu_figures())
+    write_between_markers(ROOT / "docs" / "gpu-kernels.md", variants())
     draw(gpu_rows(), CHART)
 
 
