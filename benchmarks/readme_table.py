@@ -70,13 +70,16 @@ def growth() -> str:
 
 
 def gpu_rows() -> list[gpu_results.Row]:
-    """The newest run, whatever the GPU."""
-    return gpu_results.newest_run([row for file in RESULTS.glob("*/gpu_speed.csv") for row in gpu_results.read(file)])
+    """The newest run, whatever the GPU; none where only older kernels were timed, whose rows have no run's name."""
+    every = [row for file in RESULTS.glob("*/gpu_speed.csv") for row in gpu_results.read(file)]
+    return gpu_results.newest_run([row for row in every if row["run"]])
 
 
 def gpu() -> str:
     """A GPU's table and chart."""
     rows = gpu_rows()
+    if not rows:
+        return "On a GPU: [docs/backends.md](docs/backends.md)."
     chart = "![Time of a step against the number of embeddings](docs/figures/gpu_speed.svg)"
     more = "Precisions, widths, classes and the set loss: [docs/backends.md](docs/backends.md)."
     return "\n\n".join([gpu_tables.caption(rows), gpu_tables.comparison(rows), chart, more])
@@ -90,6 +93,8 @@ def figures() -> str:
 def gpu_figures() -> str:
     """What stands in docs/backends.md."""
     rows = gpu_rows()
+    if not rows:
+        return f"{START}\n\n{END}"
     chart = "![Time of a step against the number of embeddings](figures/gpu_speed.svg)"
     parts = [gpu_tables.caption(rows), gpu_tables.comparison(rows), chart, gpu_tables.details(rows)]
     return "\n\n".join([START, *parts, END])
@@ -120,7 +125,8 @@ def main() -> None:
     write_between_markers(ROOT / "README.md", figures())
     write_between_markers(ROOT / "docs" / "backends.md", gpu_figures())
     write_between_markers(ROOT / "docs" / "gpu-kernels.md", variants())
-    draw(gpu_rows(), CHART)
+    if rows := gpu_rows():
+        draw(rows, CHART)
 
 
 if __name__ == "__main__":

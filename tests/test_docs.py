@@ -30,8 +30,9 @@ def test_figures_of_the_pages_are_those_of_the_results(monkeypatch):
     assert readme_table.figures() in (ROOT / "README.md").read_text(), again
     assert readme_table.gpu_figures() in (ROOT / "docs" / "backends.md").read_text(), again
     assert readme_table.variants() in (ROOT / "docs" / "gpu-kernels.md").read_text(), again
-    run = f"<dc:description>run {readme_table.gpu_rows()[0]['run']}</dc:description>"
-    assert run in readme_table.CHART.with_suffix(".svg").read_text(), again
+    if rows := readme_table.gpu_rows():
+        run = f"<dc:description>run {rows[0]['run']}</dc:description>"
+        assert run in readme_table.CHART.with_suffix(".svg").read_text(), again
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=lambda p: p.name)
