@@ -1,0 +1,90 @@
+"""Encoders by name."""
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from sincere.checks import check_choice
+from sincere.encoders.external import from_factory, from_sentence_transformers, from_timm, from_torchvision
+from sincere.encoders.mlp import MLP
+from sincere.encoders.resnet import ResNet
+from sincere.encoders.seeding import seeded
+from sincere.encoders.small_cnn import SmallCNN
+from sincere.encoders.sound import SoundEncoder
+from sincere.encoders.text import TextEncoder
+from sincere.errors import OptionError
+from sincere.types import Kind
+
+ENCODERS: dict[str, tuple[Kind, Callable[..., nn.Module]]] = {
+    "resnet18": ("image", partial(ResNet, 18)),
+    "resnet34": ("image", partial(ResNet, 34)),
+    "resnet50": ("image", partial(ResNet, 50)),
+    "small_cnn": ("image", SmallCNN),
+    "mlp": ("array", MLP),
+    "text": ("text", TextEncoder),
+    "sound": ("sound", SoundEncoder),
+}
+LIBRARIES: dict[str, tuple[Kind, Callable[..., nn.Module]]] = {
+    "timm": ("image", from_timm),
+    "torchvision": ("image", from_torchvision),
+    "sentence-transformers": ("text", from_sentence_transformers),
+}
+TINY = 16  # pixels of the shorter side up to which a small network is the default
+
+
+def default_encoder(kind: Kind, shape: tuple[int, ...]) -> str:
+    """The encoder for those who name none."""
+    check_choice("kind", kind, ("image", "array", "text", "sound"))
+    if kind == "image":
+        return "small_cnn" if min(shape[1:]) <= TINY else "resnet18"
+    return {"array": "mlp", "text": "text", "sound": "sound"}[kind]
+
+
+def build_encoder(
+    name: str, *, kind: Kind, shape: tuple[int, ...], generator: torch.Generator | None = None, **options: Any
+) -> nn.Module:
+    """An encoder with the attribute `feature_dim`; it takes a batch of views (b, …) and returns features.
+
+    >>> build_encoder("resnet18", kind="image", shape=(3, 32, 32), width=0.25).feature_dim
+    128
+
+    Args:
+        name: one of `ENCODERS`; "timm:NAME", "torchvision:NAME" or "sentence-transformers:NAME" where installed; or
+            "package.module:factory" of your own, called as factory(shape, **options).
+        kind: of the data.
+        shape: of one view: (channels, height, width), (features,), (words, pieces), (samples,).
+        generator: of the initial weights, see `seeded`; torch's global one without it.
+        options: the encoder's own.
+    """
+    with seeded(generator):
+        if name in ENCODERS:
+            wanted, make = ENCODERS[name]
+            _check_kind(name, wanted, kind)
+            _check_options(name, make, options)
+            return make(shape, **options)
+        library, _, model = name.partition(":")
+        if not model:
+            known = ", ".join(map(repr, ENCODERS))
+            forms = ", ".join(f"'{prefix}:NAME'" for prefix in LIBRARIES)
+            raise OptionError(f"encoder must be one of {known}, {forms} or 'package.module:factory': got {name!r}.")
+        if library in LIBRARIES:
+            wanted, make = LIBRARIES[library]
+            _check_kind(name, wanted, kind)
+            return make(model, shape, **options)
+        return from_factory(name, shape, whole_numbers=kind == "text", **options)
+
+
+def _check_kind(name: str, wanted: Kind, kind: Kind) -> None:
+    if kind != wanted:
+        raise OptionError(f"the encoder {name!r} is for data of kind {wanted!r}: got kind={kind!r}.")
+
+
+def _check_options(name: str, make: Callable[..., nn.Module], options: dict[str, Any]) -> None:
+    known = [p.name for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    for option in options:
+        if option not in known:
+            raise OptionError(f"the encoder {name!r} takes {', '.join(map(repr, known))}: got {option!r}.")

@@ -1,0 +1,143 @@
+"""Encoders from elsewhere: a user's own factory, timm, torchvision, sentence-transformers."""
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from sincere.checks import shape_of
+from sincere.encoders.shapes import IMAGE, check_batch, check_shape
+from sincere.errors import InputError, OptionError
+
+
+class External(nn.Module):
+    """A network of somebody else's, with the number of features that comes out of it."""
+
+    def __init__(self, network: nn.Module, shape: tuple[int, ...], *, whole_numbers: bool = False) -> None:
+        super().__init__()
+        self.network, self.shape = network, tuple(shape)
+        self.feature_dim = measured_features(network, self.shape, whole_numbers=whole_numbers)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return cast(Tensor, self.network(inputs))
+
+
+def measured_features(network: nn.Module, shape: tuple[int, ...], *, whole_numbers: bool) -> int:
+    """The width of what the network returns for two empty samples."""
+    training = network.training
+    sample = next((p for p in network.parameters()), torch.empty(0))
+    inputs = torch.zeros(2, *shape, device=sample.device, dtype=torch.int32 if whole_numbers else None)
+    with torch.no_grad():
+        features = network.eval()(inputs)
+    network.train(training)
+    if not isinstance(features, Tensor) or features.ndim != 2 or features.shape[0] != 2:
+        came = shape_of(features) if isinstance(features, Tensor) else type(features).__name__
+        raise InputError(
+            f"an encoder must turn (b, {', '.join(map(str, shape))}) into features (b, feature_dim): "
+            f"for a batch of 2 it gave {came}. Flatten or pool its output."
+        )
+    return features.shape[1]
+
+
+def from_factory(name: str, shape: tuple[int, ...], *, whole_numbers: bool, **options: Any) -> nn.Module:
+    """`package.module:factory` is called as factory(shape, **options) and returns an nn.Module."""
+    module_name, _, attribute = name.partition(":")
+    try:
+        factory: Callable[..., object] = getattr(importlib.import_module(module_name), attribute)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module_name.startswith(error.name):
+            raise  # the module is there, and something that it imports is not
+        raise OptionError(
+            f"the encoder {name!r} names the module {module_name!r}, which Python does not find. "
+            "Install it, or put its folder on PYTHONPATH."
+        ) from error
+    except AttributeError as error:
+        raise OptionError(f"the encoder {name!r} names {attribute!r}, which {module_name!r} does not have.") from error
+    network = factory(tuple(shape), **options)
+    if not isinstance(network, nn.Module):
+        raise OptionError(f"{name} must return a torch.nn.Module: got {type(network).__name__}.")
+    if isinstance(getattr(network, "feature_dim", None), int):
+        return network
+    return External(network, shape, whole_numbers=whole_numbers)
+
+
+def from_timm(name: str, shape: tuple[int, ...], **options: Any) -> nn.Module:
+    """A timm model without its classifier; `pretrained=True` downloads its weights."""
+    check_shape(f"timm:{name}", shape, IMAGE)
+    timm = installed("timm", extra="vision")
+    return External(timm.create_model(name, in_chans=shape[0], num_classes=0, **options), shape)
+
+
+def from_torchvision(name: str, shape: tuple[int, ...], **options: Any) -> nn.Module:
+    """A torchvision model without its classifier; `weights="DEFAULT"` downloads its weights."""
+    check_shape(f"torchvision:{name}", shape, IMAGE)
+    if shape[0] != 3:
+        raise OptionError(f"torchvision's models take three channels: got shape={tuple(shape)}. Use timm or resnet18.")
+    models = installed("torchvision.models", extra="vision")
+    return External(without_classifier(models.get_model(name, **options)), shape)
+
+
+def without_classifier(network: nn.Module) -> nn.Module:
+    """The network with its last linear layer, whatever holds it, replaced by the identity."""
+    holder = next((part for part in ("fc", "classifier", "head", "heads") if hasattr(network, part)), None)
+    if holder is None:
+        raise OptionError(f"{type(network).__name__} has no classifier to take off. Wrap it in a factory of your own.")
+    classifier = getattr(network, holder)
+    if isinstance(classifier, nn.Linear):
+        setattr(network, holder, nn.Identity())
+        return network
+    linear = [path for path, module in classifier.named_modules() if isinstance(module, nn.Linear)]
+    if not linear:
+        raise OptionError(f"the classifier of {type(network).__name__} has no linear layer to take off.")
+    parent, _, last = linear[-1].rpartition(".")
+    setattr(classifier.get_submodule(parent), last, nn.Identity())
+    return network
+
+
+class SentenceEncoder(nn.Module):
+    """A sentence-transformers model on numbers of its own tokens, int (b, tokens, 1); 0 where there is none.
+
+    Its numbers come from its own tokenizer and not from `hash_texts`: call `tokenize`. Word dropout then works as ever.
+    """
+
+    def __init__(self, network: Any, tokens: int) -> None:
+        super().__init__()
+        self.network, self.tokens = network, tokens
+        self.feature_dim = int(network.get_sentence_embedding_dimension())
+
+    def tokenize(self, texts: Sequence[str]) -> Tensor:
+        """The model's token numbers plus one, int32 (n, tokens, 1)."""
+        found = self.network.tokenizer(
+            list(texts), padding="max_length", truncation=True, max_length=self.tokens, return_tensors="pt"
+        )
+        numbers: Tensor = (found["input_ids"] + 1) * found["attention_mask"]
+        return numbers.to(torch.int32).unsqueeze(2)
+
+    def forward(self, texts: Tensor) -> Tensor:
+        check_batch("this sentence encoder", texts, ("tokens", 1), floating=False)
+        numbers = texts.squeeze(2).long()
+        present = (numbers > 0).long()
+        found = self.network({"input_ids": (numbers - 1).clamp(min=0), "attention_mask": present})
+        return cast(Tensor, found["sentence_embedding"])
+
+
+def from_sentence_transformers(name: str, shape: tuple[int, ...], **options: Any) -> nn.Module:
+    """A sentence-transformers model by its name on Hugging Face or its folder."""
+    check_shape(f"sentence-transformers:{name}", shape, ("tokens", "pieces"))
+    sentence_transformers = installed("sentence_transformers", extra="text")
+    return SentenceEncoder(sentence_transformers.SentenceTransformer(name, **options), shape[0])
+
+
+def installed(module: str, *, extra: str) -> Any:
+    """A module that `pip install sincere` does not bring."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        package = module.partition(".")[0].replace("_", "-")
+        raise OptionError(
+            f'encoders of {package} need that package, which is not installed: pip install "sincere[{extra}]".'
+        ) from error
+    except RuntimeError as error:  # a torchvision that was built for another torch
+        raise OptionError(f"{module} is installed and does not import beside this torch: {error}") from error

@@ -1,0 +1,76 @@
+"""What a stage of a view is, and how uniform random numbers become its choices.
+
+A stage is a deterministic function of a batch and of numbers between 0 and 1, a row of them for each view. All numbers
+of all stages come from one call of one generator, before any stage runs. So the same generator state gives the same
+views, a sample's view depends on its own row alone, and everything after the draw can be compiled or captured in a
+CUDA graph: there is no generator in it, no branch on data, and nothing that waits for the device.
+"""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from sincere.errors import OptionError
+
+Shape = tuple[int, ...]
+
+
+class Stage(ABC):
+    """One random transform of a batch of samples, all at once."""
+
+    name: ClassVar[str]
+    # Whether it works on normalised samples, after the others, rather than on samples as they came.
+    normalised: ClassVar[bool] = False
+
+    @abstractmethod
+    def numbers(self, shape: Shape) -> int:
+        """How many uniform numbers a view of a sample of this shape takes."""
+
+    @abstractmethod
+    def __call__(self, samples: Tensor, numbers: Tensor) -> Tensor:
+        """The transformed samples (n, …), given numbers (n, self.numbers(shape)) in [0, 1)."""
+
+    def shape_after(self, shape: Shape) -> Shape:
+        """The shape of a sample once this stage is through with it."""
+        return shape
+
+
+def between(numbers: Tensor, low: float, high: float) -> Tensor:
+    """Uniform between two bounds."""
+    return low + (high - low) * numbers
+
+
+def whole(numbers: Tensor, choices: Tensor | int) -> Tensor:
+    """A whole number from 0 to choices − 1, each as likely, as a float."""
+    # The product can round up to `choices` itself, where the number is the largest below one.
+    return (numbers * choices).floor().clamp(max=choices - 1)
+
+
+def gaussian(numbers: Tensor) -> Tensor:
+    """Standard normal, by the inverse of its distribution function; within ±5.3, as float32 has no smaller numbers."""
+    return 2**0.5 * torch.erfinv((2 * numbers - 1).clamp(min=-1 + 2**-23))
+
+
+def over(values: Tensor, samples: Tensor) -> Tensor:
+    """One value per sample (n,), shaped so that it multiplies samples (n, …)."""
+    return values.reshape(-1, *[1] * (samples.ndim - 1))
+
+
+def check_share(name: str, value: float) -> None:
+    """A probability or a share lies between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise OptionError(f"{name} must lie between 0 and 1: got {value!r}.")
+
+
+def check_at_least(name: str, value: float, least: float) -> None:
+    """A finite number that is not too small."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < float("inf"):
+        raise OptionError(f"{name} must be a number of at least {least:g}: got {value!r}.")
+
+
+def check_range(name: str, value: tuple[float, float], least: float) -> None:
+    """A pair (low, high) with least ≤ low ≤ high."""
+    if len(value) != 2 or not least <= value[0] <= value[1] < float("inf"):
+        raise OptionError(f"{name} must be a pair (low, high) with {least:g} ≤ low ≤ high: got {value!r}.")

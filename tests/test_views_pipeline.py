@@ -1,0 +1,213 @@
+"""What holds of all views: one generator decides, samples do not see each other, evaluation has no randomness."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from sincere.errors import InputError, OptionError
+from sincere.views import PRESETS, Hole, ResizedCrop, StagedViews, Statistics, Views, build_views, default_views
+
+SHAPES = {"image": (3, 32, 30), "array": (7,), "text": (6, 4), "sound": (400,)}
+CASES = [(kind, name) for kind, names in PRESETS.items() for name in names]
+
+
+def inputs_of(kind, b=5, seed=0, shape=None):
+    shape, generator = shape or SHAPES[kind], torch.Generator().manual_seed(seed)
+    if kind == "image":
+        return torch.randint(0, 256, (b, *shape), dtype=torch.uint8, generator=generator)
+    if kind == "text":
+        return torch.randint(1, 99, (b, *shape), dtype=torch.int32, generator=generator)
+    return torch.rand(b, *shape, generator=generator) * 2 - 1
+
+
+def views_of(kind, name, **changes):
+    return build_views(name, kind=kind, statistics=Statistics.of(inputs_of(kind), kind=kind), **changes)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize(("kind", "name"), CASES)
+def test_every_preset(kind, name):
+    views, inputs = views_of(kind, name), inputs_of(kind)
+    before = torch.get_rng_state()
+    made = views(inputs, count=3, generator=generator())
+    assert made.shape == (5, 3, *SHAPES[kind])
+    assert made.dtype == (torch.int32 if kind == "text" else torch.float32)
+    assert made.isfinite().all()
+    assert torch.equal(made, views(inputs, count=3, generator=generator()))
+    assert torch.equal(before, torch.get_rng_state()), "the global generator is nobody's business here"
+    if name == "none":
+        assert torch.equal(made, views.plain(inputs).unsqueeze(1).expand_as(made))
+    else:
+        assert not torch.equal(made, views(inputs, count=3, generator=generator(1)))
+        assert not torch.equal(made[:, 0], made[:, 1])
+
+
+@pytest.mark.parametrize(("kind", "name"), CASES)
+def test_a_sample_does_not_see_its_neighbours(kind, name):
+    views, inputs = views_of(kind, name), inputs_of(kind)
+    numbers = views.draw(inputs, count=2, generator=generator())
+    made = views.render(inputs, numbers)
+    others = inputs_of(kind, seed=1)
+    others[2] = inputs[2]
+    torch.testing.assert_close(views.render(others, numbers)[2], made[2])
+    torch.testing.assert_close(views.render(inputs[2:3], numbers[2:3])[0], made[2])
+
+
+# "simclr" has every stage of "sincere", and blur.
+@pytest.mark.parametrize(("kind", "name"), [("image", "simclr"), ("image", "digits"), ("sound", "sound")])
+def test_views_after_the_draw_are_one_graph(kind, name):
+    views, inputs = views_of(kind, name), inputs_of(kind)
+    numbers = views.draw(inputs, count=2, generator=generator())
+    whole = torch.compile(views.render, fullgraph=True, backend="eager")
+    torch.testing.assert_close(whole(inputs, numbers), views.render(inputs, numbers))
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("name", PRESETS["image"])
+@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 13, 17)])
+def test_images_of_other_shapes(name, shape):
+    inputs = inputs_of("image", b=1, shape=shape)
+    views = build_views(name, kind="image", statistics=Statistics.of(inputs, kind="image"))
+    made = views(inputs, count=1, generator=generator())
+    assert made.shape == (1, 1, *shape)
+    assert made.isfinite().all()
+
+
+def test_two_views_share_no_choice():
+    views = views_of("image", "sincere")
+    numbers = views.draw(inputs_of("image", b=4000), count=2, generator=generator()).double()
+    first, second = numbers[:, 0] - 0.5, numbers[:, 1] - 0.5
+    correlation = (first * second).mean(dim=0) * 12
+    assert correlation.abs().max() < 5 / 4000**0.5
+    assert numbers.min() >= 0
+    assert numbers.max() < 1
+
+
+def test_plain_scales_and_normalises():
+    images = inputs_of("image")
+    views = build_views("sincere", kind="image", statistics=Statistics.of(images, kind="image"))
+    pixels = images.double().numpy() / 255
+    expected = (pixels - pixels.mean((0, 2, 3), keepdims=True)) / pixels.std((0, 2, 3), keepdims=True)
+    np.testing.assert_allclose(views.plain(images).numpy(), expected, atol=1e-5)
+    arrays = inputs_of("array")
+    views = build_views("array", kind="array", statistics=Statistics.of(arrays, kind="array"))
+    expected = (arrays.double().numpy() - arrays.double().numpy().mean(0)) / arrays.double().numpy().std(0)
+    np.testing.assert_allclose(views.plain(arrays).numpy(), expected, atol=1e-5)
+    for kind in ("text", "sound"):
+        assert torch.equal(views_of(kind, kind).plain(inputs_of(kind)), inputs_of(kind))
+
+
+def test_a_size_of_their_own():
+    views, images = views_of("image", "simclr", crop={"size": 12}), inputs_of("image")
+    assert views(images, count=2, generator=generator()).shape == (5, 2, 3, 12, 12)
+    plain = views.plain(images)
+    expected = torch.nn.functional.interpolate(
+        views_of("image", "none").plain(images), size=(12, 12), mode="bilinear", antialias=True
+    )
+    torch.testing.assert_close(plain, expected, atol=1e-4, rtol=0)
+
+
+def test_a_hole_is_where_the_mean_is():
+    views, images = views_of("image", "plain", shift=False, flip=False, hole={"pixels": 5}), inputs_of("image", b=300)
+    made, plain = views(images, count=1, generator=generator())[:, 0], views.plain(images)
+    hidden = (made == 0).all(dim=1) & (plain != 0).any(dim=1)
+    assert (hidden.sum(dim=(1, 2)) == 25).all()
+    assert torch.equal(torch.where(hidden.unsqueeze(1), 0.0, plain), made)
+    rows = hidden.any(dim=2).float().argmax(dim=1)
+    assert set(rows.tolist()) == set(range(32 - 5 + 1)), "the hole reaches every place, and no further"
+
+
+def test_statistics_are_exact_and_survive_json():
+    images = torch.zeros(2, 2, 4, 4, dtype=torch.uint8)
+    images[:, 0, :2] = 255
+    found = Statistics.of(images, kind="image")
+    assert found == Statistics((0.5, 0.0), (0.5, 1.0))
+    arrays = Statistics.of(torch.randn(9, 3), kind="array")
+    assert Statistics.from_json(json.loads(json.dumps(arrays.to_json()))) == arrays
+    assert Statistics.of(inputs_of("sound"), kind="sound") == Statistics()
+
+
+def test_changes_of_single_stages():
+    views = views_of("image", "sincere", flip=False, crop={"scale": [0.5, 1.0]})
+    assert [stage.name for stage in views.stages] == ["crop", "jitter", "greyscale"]
+    assert views.stages[0] == ResizedCrop(scale=(0.5, 1.0))
+    assert PRESETS["image"]["sincere"][0] == ResizedCrop(scale=(0.2, 1.0)), "a preset stays what it is"
+
+
+def test_presets_are_the_papers():
+    crop, flip, jitter, greyscale = PRESETS["image"]["sincere"]
+    assert (crop.scale, crop.ratio, flip.p, greyscale.p) == ((0.2, 1.0), (3 / 4, 4 / 3), 0.5, 0.2)
+    assert (jitter.brightness, jitter.contrast, jitter.saturation, jitter.hue, jitter.p) == (0.4, 0.4, 0.4, 0.1, 0.8)
+    assert PRESETS["image"]["supcon"] == PRESETS["image"]["sincere"]
+    assert [stage.name for stage in PRESETS["image"]["plain"]] == ["shift", "flip", "hole"]
+    assert PRESETS["image"]["plain"][2] == Hole(12)
+    assert "flip" not in [stage.name for stage in PRESETS["image"]["digits"]]
+
+
+def test_defaults():
+    assert default_views("image", (1, 8, 8)) == "digits"
+    assert default_views("image", (3, 32, 32)) == "plain"
+    assert default_views("image", (3, 224, 224)) == "simclr"
+    assert [default_views(kind, SHAPES[kind]) for kind in ("array", "text", "sound")] == ["array", "text", "sound"]
+
+
+def test_the_protocol_is_met():
+    def made_by(views: Views) -> torch.Size:
+        return views(inputs_of("array"), count=2, generator=generator()).shape
+
+    assert made_by(views_of("array", "array")) == (5, 2, 7)
+    assert "FeatureMask(share=" in repr(views_of("array", "array"))
+
+
+IMAGES, ARRAYS = views_of("image", "plain"), views_of("array", "array")
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: IMAGES.plain(torch.rand(2, 3, 32, 30)), InputError, ["uint8", "(b, c, h, w)", "float32"]),
+        (lambda: IMAGES.plain(inputs_of("image")[0]), InputError, ["(b, c, h, w)", "(3, 32, 30)"]),
+        (lambda: IMAGES.plain(inputs_of("image")[:, :1]), InputError, ["3 channels", "(5, 1, 32, 30)"]),
+        (lambda: ARRAYS.plain(torch.rand(2, 8)), InputError, ["7 features", "(2, 8)"]),
+        (lambda: ARRAYS.plain(torch.ones(2, 7, dtype=torch.int64)), InputError, ["floating-point", "int64"]),
+        (lambda: views_of("text", "text").plain(torch.rand(2, 6, 4)), InputError, ["int32", "(b, words, pieces)"]),
+        (lambda: IMAGES(inputs_of("image"), count=0, generator=generator()), OptionError, ["count", "at least 1"]),
+        (
+            lambda: IMAGES(inputs_of("image", shape=(3, 8, 8)), count=1, generator=generator()),
+            InputError,
+            ["hole of 12 pixels", "8×8", "hole=False"],
+        ),
+        (
+            lambda: views_of("sound", "sound")(
+                inputs_of("sound").to("meta"), count=1, generator=torch.Generator().manual_seed(0)
+            ),
+            InputError,
+            ["generator", "meta", "cpu"],
+        ),
+        (lambda: views_of("image", "simsiam"), OptionError, ["'image'", "'sincere'", "'simsiam'"]),
+        (lambda: views_of("array", "sincere"), OptionError, ["'array'", "'sincere'"]),
+        (lambda: build_views("none", kind="video", statistics=Statistics()), OptionError, ["kind", "'video'"]),
+        (lambda: views_of("image", "plain", jitter=False), OptionError, ["'shift', 'flip', 'hole'", "'jitter'"]),
+        (lambda: views_of("image", "plain", hole={"size": 4}), OptionError, ["'hole'", "'pixels'", "size"]),
+        (lambda: views_of("image", "plain", hole=True), OptionError, ["'hole'", "False to leave it out", "True"]),
+        (lambda: Statistics((0.0,), (0.0,)), OptionError, ["std", "positive", "Use 1"]),
+        (lambda: Statistics((0.0,), ()), OptionError, ["one length", "1 and 0"]),
+        (lambda: Statistics.of(torch.rand(2, 3), kind="image"), InputError, ["uint8", "(2, 3)"]),
+        (lambda: Statistics.of(torch.zeros(0, 3), kind="array"), InputError, ["at least one row", "(0, 3)"]),
+        (lambda: Statistics.from_json({"mean": []}), InputError, ["'mean' and 'std'", "['mean']"]),
+    ],
+)
+def test_errors(call, error, words):
+    with pytest.raises(error) as caught:
+        call()
+    assert all(word in str(caught.value) for word in words), caught.value
+
+
+def test_stages_on_normalised_samples_come_last():
+    stages = StagedViews((Hole(2), ResizedCrop()), kind="image", statistics=Statistics((0.5,), (0.2,))).stages
+    assert [stage.name for stage in stages] == ["crop", "hole"]
