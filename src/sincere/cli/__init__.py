@@ -1,0 +1,15 @@
+"""The command line: one file a verb; translates, does not compute."""
+
+import sys
+
+
+def main() -> None:
+    """Run the verb that the command line names."""
+    try:
+        from sincere.cli.app import app
+    except ModuleNotFoundError as error:
+        if error.name not in ("typer", "rich"):
+            raise
+        print(f'error: the command line needs {error.name}: pip install "sincere[lab]".', file=sys.stderr)
+        sys.exit(2)
+    app(prog_name="sincere")

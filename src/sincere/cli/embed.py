@@ -1,0 +1,54 @@
+"""`sincere embed`."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from sincere.cli import options
+from sincere.cli.output import say, tell, tell_json, working
+from sincere.data import DataOptions, read_data
+from sincere.embeddings import load
+from sincere.errors import OptionError
+from sincere.train.processes import device_for
+
+Data = Annotated[str, typer.Argument(metavar="DATA", help="As `sincere train` takes it.", show_default=False)]
+File = Annotated[Path, typer.Option("--out", help="The .npz to write.", show_default=False)]
+Part = Annotated[
+    Literal["train", "validation", "test"],
+    typer.Option("--part", help="Of data that comes in parts; train is all of it where it does not."),
+]
+Unreadable = Annotated[
+    Literal["stop", "skip"], typer.Option("--unreadable", help="What to do about files that cannot be read.")
+]
+
+
+def embed_data(
+    run: options.Run,
+    data: Data,
+    out: File,
+    part: Part = "train",
+    label_column: options.LabelColumn = None,
+    input_column: options.InputColumn = None,
+    unreadable: Unreadable = "stop",
+    device: options.Device = None,
+    json: options.Json = False,
+) -> None:
+    """Embed labelled data with the model of a finished run: embeddings, features, labels and class names in one .npz.
+
+    The run's own splits are in RUN/embeddings already. In Python: sincere.embeddings.load(RUN)(inputs).
+    """
+    if out.suffix != ".npz":
+        raise OptionError(f"--out must end in .npz: got {out}.")
+    reading: DataOptions = {"label_column": label_column, "input_column": input_column, "unreadable": unreadable}
+    with working(f"embedding {data}") as at:
+        model = load(run, device=device_for(device or "auto"))
+        at("reading")
+        samples, notes = read_data(data, form=model.description.form, part=part, **reading)
+        at(f"{len(samples):,} samples")
+        made = model.embed(samples).to("cpu")
+    place = made.save(out)
+    for note in notes:
+        say(f"note: {note}")
+    told = {"path": str(place), "samples": len(made), "dim": made.embeddings.shape[1], "classes": made.class_names}
+    tell_json(told) if json else tell(f"{place}: {told['samples']:,} embeddings of dimension {told['dim']}")

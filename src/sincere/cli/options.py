@@ -1,0 +1,92 @@
+"""Flags that verbs share, declared once."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from sincere.evaluate import EvaluationOptions
+from sincere.types import Kind
+
+MODEL, DATA, COMPUTE = "Model and training", "Data", "Computing"
+
+
+def _option(flag: str, words: str, panel: str | None = None) -> object:
+    return typer.Option(flag, help=words, rich_help_panel=panel, show_default=False)
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program in place of a table.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.", show_default=False)]
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders of runs.", show_default=False)]
+Device = Annotated[str | None, _option("--device", "auto, cpu, cuda or cuda:N.", COMPUTE)]
+
+Source = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[DATA]",
+        help="digits, cifar10:PATH, cifar100:PATH, trec:PATH, a folder with a sub-folder per class, or a file: "
+        ".csv .tsv .jsonl .parquet .npz .npy .label",
+        show_default=False,
+    ),
+]
+Test = Annotated[str | None, _option("--test", "A file or folder to judge by, instead of a share.", DATA)]
+AKind = Annotated[Kind | None, _option("--kind", "Where the files leave it open.", DATA)]
+ImageSize = Annotated[int | None, _option("--image-size", "Pixels; otherwise the most common size.", DATA)]
+LabelColumn = Annotated[str | None, _option("--label-column", "Column of a table, or key of an .npz.", DATA)]
+InputColumn = Annotated[str | None, _option("--input-column", "Column with the text, or key of an .npz.", DATA)]
+
+Loss = Annotated[
+    str | None,
+    _option(
+        "--loss",
+        "sincere (default), supcon, infonce, eps_supinfonce, decoupled, spread, set_nce; or cross_entropy, "
+        "fixed_simplex.",
+        MODEL,
+    ),
+]
+Temperature = Annotated[float | None, _option("--temperature", "Of the loss; 0.1 unless given.", MODEL)]
+Encoder = Annotated[
+    str | None,
+    _option(
+        "--encoder",
+        "resnet18, resnet34, resnet50, small_cnn, mlp, text, sound, timm:NAME, torchvision:NAME, "
+        "sentence-transformers:NAME, package.module:factory; by the data unless given.",
+        MODEL,
+    ),
+]
+Dim = Annotated[int | None, _option("--dim", "Dimensions of the embeddings; 128 unless given.", MODEL)]
+Views = Annotated[str | None, _option("--views", "Preset of random views; by the data unless given.", MODEL)]
+Epochs = Annotated[int | None, _option("--epochs", "Passes over the data; by its size unless given.", MODEL)]
+Batch = Annotated[int | None, _option("--batch", "Samples of a batch, over all processes.", MODEL)]
+Optimizer = Annotated[str | None, _option("--optimizer", "sgd, adamw, lars or muon.", MODEL)]
+LearningRate = Annotated[float | None, _option("--lr", "Learning rate at its highest.", MODEL)]
+Seed = Annotated[int | None, _option("--seed", "Of weights, batches and views; 0 unless given.", MODEL)]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any other setting: optimizer.weight_decay=1e-4. Repeatable.",
+        show_default=False,
+    ),
+]
+Precision = Annotated[Literal["fp32", "bf16", "fp16"] | None, _option("--precision", "Of the computation.", COMPUTE)]
+
+Config = Annotated[Path | None, _option("--config", "Settings from a JSON file, or of another run (its folder).")]
+RecipeName = Annotated[str | None, _option("--recipe", "A complete configuration by name: see `sincere recipes`.")]
+Out = Annotated[Path | None, _option("--out", "The run's new folder; runs/DATA-LOSS unless given.")]
+Resume = Annotated[Path | None, _option("--resume", "Go on with the run in this folder, or begin it there.")]
+Evaluate = Annotated[bool, typer.Option("--evaluate", help="Run `sincere evaluate` on the result.")]
+
+
+Methods = Annotated[
+    str,
+    typer.Option("--methods", help="Any of knn, class_means, linear, linear_paper, retrieval; with commas between."),
+]
+ALL_METHODS = ",".join(EvaluationOptions().methods)
+Neighbours = Annotated[
+    int | None, typer.Option("--k", help="Neighbours; chosen on the validation split unless given.", show_default=False)
+]
+Draws = Annotated[int, typer.Option("--draws", help="Of the bootstrap.")]
+DrawsSeed = Annotated[int, typer.Option("--seed", help="Of the draws.")]

@@ -1,0 +1,114 @@
+"""From the words of `sincere train` to a configuration, its folder, and the data where it had to be looked at."""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from sincere.cli.settings import Settings, from_assignments, from_flags, laid_over
+from sincere.data import Splits
+from sincere.errors import OptionError
+from sincere.recipes import Given, find_recipe, starting_point
+from sincere.runs import RunFolder, read_json
+from sincere.train import TrainConfig
+from sincere.train.loop import opened
+from sincere.train.start import check_folder
+
+Planned = tuple[TrainConfig, str, Splits | None]  # a configuration, the data's name, and the data if it was read
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What to train, and where."""
+
+    config: TrainConfig
+    run: Path
+    resume: bool = False
+    data: Splits | None = None  # None: the configuration alone says what is to be read
+
+    def in_words(self) -> str:
+        """One line for whoever waits."""
+        config = self.config
+        what = config.loss.name if config.contrastive else config.objective
+        doing = f"{what}, {config.epochs} epochs → {self.run}"
+        if self.data is None:
+            return f"{config.data.source}: {doing}"
+        train, validation, test = self.data.train, self.data.validation, self.data.test
+        held = f"{len(validation):,} to choose by, " if validation is not None else ""
+        shape = "×".join(map(str, train.form.shape))
+        return (
+            f"{train.name}: {len(train):,} samples to train on, {held}{len(test):,} to judge by; "
+            f"{len(train.class_names)} classes; {train.kind}, {shape}\n{config.encoder.name}, {doing}"
+        )
+
+
+def planned(words: Mapping[str, Any]) -> Plan:
+    """What the command line asks for: `words` are the verb's arguments by name."""
+    given, run, resume = _given(words), _folder(words), words["resume"] is not None
+    if run is not None and resume and RunFolder(run).started:
+        config = TrainConfig.from_json(laid_over(TrainConfig.load(run).to_json(), given))
+        return Plan(config, run, resume=True)
+    if run is not None:
+        check_folder(RunFolder(run), TrainConfig(), resume=False)  # before data is read, which may take its time
+    plan = _by_the_data if words["recipe"] is None else _by_the_recipe(words["recipe"])
+    config, name, data = plan(given)
+    return Plan(config, run or _free_folder(config, name), resume, data)
+
+
+def _by_the_recipe(name: str) -> Callable[[Settings], Planned]:
+    recipe = find_recipe(name)
+
+    def plan(given: Settings) -> Planned:
+        if recipe.needs_path and "source" not in given.get("data", {}):
+            raise OptionError(f"recipe {name!r} needs its data: {recipe.command}")
+        return TrainConfig.from_json(laid_over(recipe.config.to_json(), given)), name, None
+
+    return plan
+
+
+def _by_the_data(given: Settings) -> Planned:
+    if "source" not in given.get("data", {}):
+        raise OptionError("DATA must be given: a file, a folder, or digits to try it. See `sincere train --help`.")
+    data = opened(TrainConfig.from_json(given).data)  # made whole, so that a mistake anywhere shows before data is read
+    decided = Given(
+        encoder=given.get("encoder", {}).get("name"),
+        optimizer=given.get("optimizer", {}).get("name"),
+        batch=given.get("batches", {}).get("size"),
+        epochs=given.get("epochs"),
+        device=given.get("compute", {}).get("device"),
+    )
+    start = starting_point(data.train, decided)
+    return TrainConfig.from_json(laid_over(start.to_json(), given)), data.train.name, data
+
+
+def _given(words: Mapping[str, Any]) -> Settings:
+    """File, flags and --set, each over the one before."""
+    given: Settings = {}
+    if words["config"] is not None:
+        place = words["config"]
+        given = read_json(RunFolder(place).config if place.is_dir() else place)
+    given = laid_over(given, from_flags(words))
+    if words["data"] is not None:
+        given = laid_over(given, {"data": {"source": words["data"]}})
+    return laid_over(given, from_assignments(words["set_"] or []))
+
+
+def _folder(words: Mapping[str, Any]) -> Path | None:
+    out, resume = words["out"], words["resume"]
+    if out is not None and resume is not None and out != resume:
+        raise OptionError("give --out for a new run or --resume for one to go on with: got both.")
+    if out is None and resume is None and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise OptionError("several processes need one folder to agree on: give --out RUN.")
+    folder: Path | None = out if resume is None else resume
+    return folder
+
+
+def _free_folder(config: TrainConfig, name: str) -> Path:
+    """`runs/DATA-LOSS`, or the first of `runs/DATA-LOSS-2`, … that does not exist."""
+    what = config.loss.name if config.contrastive else config.objective
+    plain = re.sub(r"[^\w.-]+", "-", name if what in name else f"{name}-{what}").strip("-.")
+    places = (Path("runs") / (plain if number == 1 else f"{plain}-{number}") for number in count(1))
+    return next(place for place in places if not place.exists())

@@ -1,0 +1,50 @@
+"""What goes wrong, in one line on stderr and an exit code; a traceback only for those who ask for it."""
+
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import NoReturn, ParamSpec, TypeVar
+
+import torch
+import typer
+
+from sincere.bench import AgreementError
+from sincere.errors import InputError, OptionError
+from sincere.runs import WriteError
+from sincere.train import DivergedError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+DEBUG = "SINCERE_DEBUG"  # the environment variable that shows tracebacks
+ASKED, FAILED, INTERRUPTED = 2, 1, 130  # exit codes: something was asked that cannot be; it went wrong; Ctrl-C
+
+
+def in_words(verb: Callable[P, T]) -> Callable[P, T]:
+    """The same verb, whose expected failures end the process with a sentence."""
+
+    @wraps(verb)
+    def speaking(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return verb(*args, **kwargs)
+        except (InputError, OptionError) as error:
+            _leave(str(error), ASKED)
+        except (WriteError, DivergedError, AgreementError) as error:
+            _leave(getattr(error, "strerror", None) or str(error), FAILED)
+        except torch.OutOfMemoryError:
+            advice = "a smaller --batch, --precision bf16 or --set compute.chunk_size=128 needs less"
+            _leave(f"the GPU's memory is full: {advice}.", FAILED)
+        except KeyboardInterrupt:
+            _leave("interrupted.", INTERRUPTED)
+
+    return speaking
+
+
+def _leave(words: str, code: int) -> NoReturn:
+    """End the process with a line, or raise what is being handled where tracebacks are wanted."""
+    if os.environ.get(DEBUG):
+        raise
+    rank = os.environ.get("RANK", "0")
+    who = "" if rank == "0" else f"process {rank}: "
+    print(f"{who}error: {' '.join(words.split())}", file=sys.stderr, flush=True)
+    raise typer.Exit(code)

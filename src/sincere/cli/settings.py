@@ -1,0 +1,132 @@
+"""From words on the command line to settings: flags, `--set NAME=VALUE`, and the JSON that they are laid over."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from difflib import get_close_matches
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from sincere.errors import OptionError
+from sincere.train import TrainConfig
+
+Settings = dict[str, Any]  # a configuration as JSON, whole or in part
+
+# The settings that people change most, by their flags' names.
+FLAGS = {
+    "loss": "loss.name",
+    "temperature": "loss.temperature",
+    "encoder": "encoder.name",
+    "dim": "head.dim",
+    "views": "views.name",
+    "epochs": "epochs",
+    "batch": "batches.size",
+    "optimizer": "optimizer.name",
+    "lr": "optimizer.lr",
+    "seed": "seed",
+    "device": "compute.device",
+    "precision": "compute.precision",
+    "test": "data.test",
+    "kind": "data.kind",
+    "image_size": "data.options.image_size",
+    "label_column": "data.options.label_column",
+}
+OTHER_OBJECTIVES = ("cross_entropy", "fixed_simplex")
+
+
+def from_flags(values: Mapping[str, Any]) -> Settings:
+    """Settings from the flags that were given. `--loss cross_entropy` is an objective of its own."""
+    found: Settings = {}
+    for flag, setting in FLAGS.items():
+        value = values.get(flag)
+        if value is None:
+            continue
+        if flag == "loss":
+            value = value.replace("-", "_")
+            setting = "objective" if value in OTHER_OBJECTIVES else setting
+        found = laid_over(found, _nested(setting.split("."), value))
+    return found
+
+
+def from_assignments(texts: list[str]) -> Settings:
+    """Settings from `optimizer.weight_decay=1e-4` and the like, each read as its setting's type.
+
+    >>> from_assignments(["optimizer.betas=0.9,0.95", "encoder.options.width=16"])
+    {'optimizer': {'betas': [0.9, 0.95]}, 'encoder': {'options': {'width': 16}}}
+    """
+    found: Settings = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name:
+            raise OptionError(f"--set takes NAME=VALUE, as in optimizer.weight_decay=1e-4: got {text!r}.")
+        path = name.strip().split(".")
+        found = laid_over(found, _nested(path, _parsed(value.strip(), _type_of(path))))
+    return found
+
+
+def laid_over(below: Settings, above: Settings) -> Settings:
+    """`below` with what `above` says. Options belong to a name: where the name changes they begin anew."""
+    if "name" in above and "options" in below and above["name"] != below.get("name"):
+        below = {**below, "options": {}}
+    both = {
+        name: laid_over(below[name], value) if isinstance(value, dict) and isinstance(below.get(name), dict) else value
+        for name, value in above.items()
+    }
+    return {**below, **both}
+
+
+def _nested(path: list[str], value: Any) -> Settings:
+    for name in reversed(path):
+        value = {name: value}
+    settings: Settings = value
+    return settings
+
+
+def _type_of(path: list[str]) -> Any:
+    """The declared type of a setting; Any for an option of something that has options of its own."""
+    here: Any = TrainConfig
+    for place, name in enumerate(path):
+        hints = get_type_hints(here)
+        if name not in hints:
+            raise OptionError(f"unknown setting {'.'.join(path)!r}.{_suggestion(path)}")
+        here = hints[name]
+        if get_origin(here) is dict:
+            return here if place == len(path) - 1 else Any
+        if not is_dataclass(here):
+            if place < len(path) - 1:
+                raise OptionError(f"{'.'.join(path[: place + 1])!r} is a setting itself: it has no {path[-1]!r}.")
+            return here
+    return here
+
+
+def _suggestion(path: list[str]) -> str:
+    every = list(_names(TrainConfig))
+    same_end = [name for name in every if name.split(".")[-1] == path[-1]]
+    close = same_end or get_close_matches(".".join(path), every, n=1)
+    if close:
+        return f" Did you mean {' or '.join(map(repr, close))}?"
+    return f" Settings begin with {', '.join(field.name for field in fields(TrainConfig))}."
+
+
+def _names(record: Any, where: str = "") -> Iterator[str]:
+    for name, hint in get_type_hints(record).items():
+        yield from _names(hint, f"{where}{name}.") if is_dataclass(hint) else (where + name,)
+
+
+def _parsed(text: str, hint: Any) -> Any:
+    """Text as a value of a declared type; what does not fit stays text, and is refused where the setting is made."""
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if text.lower() in ("none", "null") and type(None) in kinds:
+        return None
+    if any(kind is str or get_origin(kind) is Literal for kind in kinds):
+        return text
+    for kind in kinds:
+        if get_origin(kind) is tuple and not text.startswith("["):
+            return [_parsed(part.strip(), get_args(kind)[0]) for part in text.split(",")]
+    for read in (int, float) if {int, float} & set(kinds) else ():
+        with suppress(ValueError):
+            return read(text)
+    with suppress(json.JSONDecodeError):
+        return json.loads(text.lower() if text in ("True", "False", "None") else text)
+    return text

@@ -1,0 +1,71 @@
+"""`sincere train`."""
+
+from dataclasses import asdict
+from json import loads
+
+import typer
+
+from sincere.cli import options
+from sincere.cli.output import leader, say, tell, tell_json
+from sincere.cli.planning import planned
+from sincere.cli.run_evaluation import evaluated
+from sincere.train import TrainedRun, train
+from sincere.train.progress import clock
+
+
+def train_model(
+    context: typer.Context,
+    data: options.Source = None,
+    loss: options.Loss = None,
+    encoder: options.Encoder = None,
+    epochs: options.Epochs = None,
+    batch: options.Batch = None,
+    lr: options.LearningRate = None,
+    optimizer: options.Optimizer = None,
+    temperature: options.Temperature = None,
+    dim: options.Dim = None,
+    views: options.Views = None,
+    seed: options.Seed = None,
+    test: options.Test = None,
+    kind: options.AKind = None,
+    image_size: options.ImageSize = None,
+    label_column: options.LabelColumn = None,
+    device: options.Device = None,
+    precision: options.Precision = None,
+    set_: options.Set = None,
+    config: options.Config = None,
+    recipe: options.RecipeName = None,
+    out: options.Out = None,
+    resume: options.Resume = None,
+    evaluate: options.Evaluate = False,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Train an embedding model on labelled data, and leave everything in a folder.
+
+    What is not given is chosen by the kind and the size of the data. Ctrl-C saves; --resume RUN goes on.
+    Several processes: torchrun --nproc-per-node 2 -m sincere train DATA --out RUN
+    """
+    plan = planned(context.params)
+    if not quiet:
+        say(plan.in_words())
+    found = train(plan.config, run=plan.run, resume=plan.resume, data=plan.data, show="off" if quiet else "auto")
+    if not quiet:
+        say(ending(found))
+    evaluation = evaluated(found.run, device=device) if evaluate and found.finished and leader() else None
+    if json:
+        told = {**asdict(found), "run": str(found.run)}
+        tell_json(told if evaluation is None else {**told, "evaluation": loads(evaluation.to_json())})
+    elif evaluation is not None:
+        tell("\n".join([str(evaluation), "", *evaluation.summary]))
+    raise typer.Exit(found.exit_code)
+
+
+def ending(found: TrainedRun) -> str:
+    """How it went, and what to do next."""
+    if not found.finished:
+        return f"stopped after {found.epoch} epochs, everything is saved. Go on: sincere train --resume {found.run}"
+    known = found.validation
+    accuracy = "" if known is None else f", k-NN {100 * known.accuracy:.2f} % on {known.samples:,} validation samples"
+    loss = "" if found.loss is None else f", loss {found.loss:.4f}"
+    return f"{found.epoch} epochs in {clock(found.seconds)}{loss}{accuracy}. Next: sincere evaluate {found.run}"

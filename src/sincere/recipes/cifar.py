@@ -1,0 +1,145 @@
+"""CIFAR-10 and CIFAR-100: the SINCERE paper's experiment to the letter, and shorter ones of ours.
+
+The experiment is Section 4 of Feeney and Hughes, 2023, arXiv 2309.14277, whose settings are those of Khosla et al.'s
+code (arXiv 2004.11362). The paper judges by a linear classifier on frozen features: `sincere evaluate RUN --methods
+linear,linear_paper`.
+"""
+
+from functools import partial
+from typing import Literal
+
+from sincere.recipes.recipe import NOT_MEASURED, Recipe
+from sincere.train import (
+    BatchesConfig,
+    ComputeConfig,
+    DataConfig,
+    EncoderConfig,
+    HeadConfig,
+    LossConfig,
+    OptimizerConfig,
+    ReportingConfig,
+    ScheduleConfig,
+    TrainConfig,
+    ViewsConfig,
+)
+
+LossName = Literal["sincere", "supcon"]
+# Table 2 of the paper: test top-1 / top-5 of a linear classifier, ResNet-50, 1,000 epochs, one run each.
+TABLE_2 = {
+    ("sincere", 10): "95.93 / 99.78",
+    ("supcon", 10): "95.78 / 99.84",
+    ("sincere", 100): "75.86 / 92.54",
+    ("supcon", 100): "75.96 / 92.33",
+}
+TITLES = {"sincere": "SINCERE", "supcon": "SupCon"}
+
+PAPER = {
+    "data.validation_share": "Section 4.3 chooses nothing on held-out images: all 50,000 are trained on",
+    "batches.size": "Section 4.3: 512",
+    "batches.sampler": "authors' code: plain shuffling",
+    "batches.drop_last": "authors' code: the last, smaller batch is kept",
+    "views": "authors' code: crop of 0.2 to 1 of the area, flip, colour jitter, greyscale; two views",
+    "encoder": "Section 4: ResNet-50; authors' code: a 3×3 stem without pooling for images of 32 pixels",
+    "head": "Khosla et al., Section 3.1: two layers, 128 dimensions; authors' code: as wide as the features",
+    "loss": "the paper's losses, Eq. 12 and 3; Section 4.3: temperature 0.1",
+    "optimizer": "Section 4.3: SGD, learning rate 0.5, momentum 0.9, weight decay 0.0001 on all parameters",
+    "schedule.warmup_epochs": "Section 4.3: 10",
+    "schedule.warmup_start_lr": "Section 4.3: 0.0005; the authors' code starts at 0.01",
+    "schedule.end_lr": "Section 4.3: 0.0005",
+    "epochs": "Section 4.3: 1,000",
+    "compute": "ours, for speed on a recent GPU: bfloat16, channels last, compiled",
+    "reporting": "ours: there is no validation split to look at",
+}
+SMALLER = {**PAPER, "encoder": "ours: ResNet-18 with the paper's stem"}
+FAST = {
+    "batches": "the paper's 512, shuffled; ours: the incomplete batch is left out, so that one size is compiled",
+    "views": "ours: shifted by up to 4 pixels, flip, a hole of 12 pixels; a sixth of the paper's epochs suffice",
+    "encoder": "ours: ResNet-18 with the paper's stem",
+    "head": PAPER["head"],
+    "optimizer.nesterov": "ours, with the plain views",
+    "optimizer.weight_decay": "ours, with the plain views: 0.0005 is usual for supervised CIFAR networks",
+    "schedule": "ours: warm-up over 2 % of the epochs, cosine to 0",
+    "epochs": "ours: 160",
+    "compute": PAPER["compute"],
+    "data.validation_share": "ours: all 50,000 images are trained on once settings are chosen",
+    "reporting": PAPER["reporting"],
+}
+
+ON_GPU = ComputeConfig(precision="bf16", channels_last=True, compile="default")
+QUIET = ReportingConfig(validate_every=0)
+
+
+def paper(loss: LossName, classes: int, encoder: str = "resnet50") -> TrainConfig:
+    """Section 4.3, with the authors' code where the paper is silent."""
+    return TrainConfig(
+        data=DataConfig(f"cifar{classes}:PATH", validation_share=0.0),
+        batches=BatchesConfig(512, "shuffled", drop_last=False),
+        views=ViewsConfig("sincere", count=2),
+        encoder=EncoderConfig(encoder, {"stem": "small"}),
+        head=HeadConfig("mlp", dim=128),
+        loss=LossConfig(loss, temperature=0.1),
+        optimizer=OptimizerConfig("sgd", lr=0.5, momentum=0.9, weight_decay=1e-4, decay="all"),
+        schedule=ScheduleConfig("cosine", warmup_epochs=10, warmup_start_lr=0.0005, end_lr=0.0005),
+        compute=ON_GPU,
+        reporting=QUIET,
+        epochs=1000,
+    )
+
+
+def fast(classes: int) -> TrainConfig:
+    """Ours: a small network, plain views, 160 epochs."""
+    return TrainConfig(
+        data=DataConfig(f"cifar{classes}:PATH", validation_share=0.0),
+        batches=BatchesConfig(512, "shuffled", drop_last=True),
+        views=ViewsConfig("plain", count=2),
+        encoder=EncoderConfig("resnet18", {"stem": "small"}),
+        head=HeadConfig("mlp", dim=128),
+        loss=LossConfig("sincere", temperature=0.1),
+        optimizer=OptimizerConfig("sgd", lr=0.5, momentum=0.9, nesterov=True, weight_decay=5e-4),
+        schedule=ScheduleConfig("cosine", warmup_epochs=3.2),
+        compute=ON_GPU,
+        reporting=QUIET,
+        epochs=160,
+    )
+
+
+def _of_the_paper(loss: LossName, classes: int) -> Recipe:
+    return Recipe(
+        name=f"{loss}-cifar{classes}",
+        data=f"cifar{classes}:PATH",
+        claim=f"{TITLES[loss]} on CIFAR-{classes} exactly as in the SINCERE paper, Section 4: ResNet-50, 1,000 epochs; "
+        f"its Table 2 has {TABLE_2[loss, classes]} % (top-1 / top-5, linear classifier, one run).",
+        measured=NOT_MEASURED,
+        make=partial(paper, loss, classes),
+        origins=PAPER,
+    )
+
+
+def _smaller(loss: LossName, classes: int) -> Recipe:
+    return Recipe(
+        name=f"{loss}-cifar{classes}-resnet18",
+        data=f"cifar{classes}:PATH",
+        claim=f"{TITLES[loss]} on CIFAR-{classes} with the paper's settings and a ResNet-18 in place of the ResNet-50.",
+        measured=NOT_MEASURED,
+        make=partial(paper, loss, classes, "resnet18"),
+        origins=SMALLER,
+    )
+
+
+def _fast(classes: int) -> Recipe:
+    return Recipe(
+        name=f"fast-cifar{classes}",
+        data=f"cifar{classes}:PATH",
+        claim=f"SINCERE on CIFAR-{classes} in minutes on one GPU: ResNet-18, plain views, 160 epochs.",
+        measured=NOT_MEASURED,
+        make=partial(fast, classes),
+        origins=FAST,
+    )
+
+
+LOSSES: tuple[LossName, ...] = ("sincere", "supcon")
+CIFAR = (
+    *(_of_the_paper(loss, classes) for classes in (10, 100) for loss in LOSSES),
+    *(_smaller(loss, classes) for classes in (10, 100) for loss in LOSSES),
+    *(_fast(classes) for classes in (10, 100)),
+)

@@ -1,0 +1,71 @@
+"""A named configuration, and the evidence for it."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sincere.train import TrainConfig
+from sincere.train.fields import differences
+
+NOT_MEASURED = "not measured here yet"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A complete configuration by name.
+
+    data: what `sincere train` takes as DATA; PATH stands for where the user keeps it.
+    claim: what the recipe is for and what figure it stands for.
+    measured: figures with n, seed, hardware, time and version; `NOT_MEASURED` where nobody has.
+    origins: where each setting comes from that is not the default: "optimizer.lr" or a whole section, "optimizer".
+    """
+
+    name: str
+    data: str
+    claim: str
+    measured: str
+    make: Callable[[], TrainConfig]
+    origins: Mapping[str, str]
+
+    @property
+    def config(self) -> TrainConfig:
+        """Every setting."""
+        return self.make()
+
+    @property
+    def needs_path(self) -> bool:
+        """Does the user have to say where the data is?"""
+        return "PATH" in self.data
+
+    @property
+    def command(self) -> str:
+        return f"sincere train {self.data} --recipe {self.name}"
+
+    def settings(self) -> Iterator[tuple[str, str, str]]:
+        """What differs from the defaults: name, value, origin."""
+        for name, value in _changed(self.config):
+            yield name, json.dumps(value, ensure_ascii=False), self.origin(name)
+
+    def origin(self, setting: str) -> str:
+        """Of one setting; its section's where it has none of its own."""
+        parts = setting.split(".")
+        names = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+        return next((self.origins[name] for name in names if name in self.origins), "")
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        told = {name: getattr(self, name) for name in ("name", "data", "claim", "measured", "command")}
+        return {**told, "origins": dict(self.origins), "config": self.config.to_json()}
+
+
+def _changed(config: TrainConfig) -> Iterator[tuple[str, Any]]:
+    values = config.to_json()
+    for line in differences(TrainConfig().to_json(), values):
+        name = line.partition(":")[0]
+        if name.startswith("data.source"):
+            continue
+        value: Any = values
+        for part in name.split("."):
+            value = value[part]
+        yield name, value

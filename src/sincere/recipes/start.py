@@ -1,0 +1,119 @@
+"""Settings for those who give none: by the kind of the data and by how much there is of it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from sincere.data import LabelledData
+from sincere.encoders import default_encoder
+from sincere.train import (
+    BatchesConfig,
+    ComputeConfig,
+    EncoderConfig,
+    HeadConfig,
+    OptimizerConfig,
+    ScheduleConfig,
+    TrainConfig,
+    ViewsConfig,
+)
+
+BATCHES_AN_EPOCH = 8  # at least, where there is enough data: fewer make long epochs and few steps
+SMALLEST_BATCH = 32
+WARMUP = 0.05  # of the steps
+
+
+@dataclass(frozen=True)
+class Start:
+    """What an encoder is trained with unless told otherwise. Ours, chosen on validation splits.
+
+    steps: to aim at; epochs: the bounds within which they are kept.
+    """
+
+    steps: int
+    epochs: tuple[int, int]
+    batch: int = 512
+    optimizer: str = "adamw"
+    head: HeadConfig = field(default_factory=HeadConfig)
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+STARTS = {
+    "small_cnn": Start(steps=400, epochs=(10, 60), batch=128, options={"width": 16}),
+    "mlp": Start(steps=1000, epochs=(20, 100)),
+    "text": Start(steps=250, epochs=(8, 40), head=HeadConfig("linear")),
+    "sound": Start(steps=250, epochs=(10, 60), batch=128, options={"width": 16}),
+}
+NETWORKS = Start(steps=8000, epochs=(30, 300), optimizer="sgd")  # ResNets, and whatever else is named
+
+# The full rate, by optimizer; that of SGD and LARS is for batches of 512 and grows with them.
+OPTIMIZERS = {
+    "adamw": OptimizerConfig("adamw", lr=2e-3, weight_decay=1e-4),
+    "sgd": OptimizerConfig("sgd", lr=0.5, weight_decay=1e-4),
+    "lars": OptimizerConfig("lars", lr=0.5, weight_decay=1e-4),
+    "muon": OptimizerConfig("muon", lr=0.02, weight_decay=1e-4),
+}
+
+
+@dataclass(frozen=True)
+class Given:
+    """What somebody has decided already, and what other settings depend on."""
+
+    encoder: str | None = None
+    optimizer: str | None = None
+    batch: int | None = None
+    epochs: int | None = None
+    device: str | None = None
+
+
+def starting_point(data: LabelledData, given: Given | None = None) -> TrainConfig:
+    """A configuration for this data, with what is given.
+
+    >>> from sincere.data import open_data
+    >>> config = starting_point(open_data("digits").train)
+    >>> config.encoder.name, config.batches.size, config.epochs
+    ('small_cnn', 128, 40)
+    """
+    given = given or Given()
+    name = given.encoder or default_encoder(data.kind, data.form.shape)
+    start = STARTS.get(name, NETWORKS)
+    size = given.batch or batch_size(len(data), start.batch)
+    low, high = start.epochs
+    epochs = given.epochs or min(max(round(start.steps * size / len(data)), low), high)
+    return TrainConfig(
+        batches=BatchesConfig(size),
+        views=ViewsConfig(),
+        encoder=EncoderConfig(name, start.options),
+        head=start.head,
+        optimizer=_optimizer(given.optimizer or start.optimizer, size),
+        schedule=ScheduleConfig(warmup_epochs=round(WARMUP * epochs, 2)),
+        compute=_compute(data, given.device),
+        epochs=epochs,
+    )
+
+
+def batch_size(samples: int, largest: int) -> int:
+    """A power of two, such that an epoch has some batches, and no larger than `largest`.
+
+    >>> batch_size(1258, 512), batch_size(50_000, 512), batch_size(20, 512)
+    (128, 512, 32)
+    """
+    fitting = max(samples // BATCHES_AN_EPOCH, SMALLEST_BATCH)
+    return min(1 << (fitting.bit_length() - 1), largest)
+
+
+def _optimizer(name: str, batch: int) -> OptimizerConfig:
+    known = OPTIMIZERS.get(name)
+    if known is None:
+        return OptimizerConfig(name)  # type: ignore[arg-type]  # refuses it, and says which there are
+    if name not in ("sgd", "lars"):
+        return known
+    return OptimizerConfig(known.name, lr=known.lr * batch / 512, weight_decay=known.weight_decay)
+
+
+def _compute(data: LabelledData, device: str | None) -> ComputeConfig:
+    """A recent GPU wants half precision, and images with their channels last."""
+    gpu = torch.cuda.is_available() and device != "cpu"
+    if not gpu or not torch.cuda.is_bf16_supported(including_emulation=False):
+        return ComputeConfig()
+    return ComputeConfig(precision="bf16", channels_last=data.kind == "image")

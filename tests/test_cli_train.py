@@ -1,0 +1,156 @@
+"""`sincere train`: what it makes, what it refuses, and how it goes on."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from command_line import FAST, apart, blobs, call, done, parsed, refused
+from sincere.errors import InputError
+from sincere.recipes import RECIPES
+from sincere.runs import RunFolder, load_tensors
+from sincere.train import TrainConfig
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return blobs(tmp_path / "blobs.npz")
+
+
+def test_leaves_a_finished_run_and_says_what_is_next(data):
+    result = done("train", data, *FAST)
+    run = RunFolder("runs/blobs-sincere")
+    assert run.finished
+    assert "3 classes" in result.stderr
+    assert "sincere evaluate runs/blobs-sincere" in result.stderr
+    assert result.stdout == "", "stdout is for findings"
+    done("train", data, *FAST, "--loss", "cross-entropy", "--quiet")
+    assert TrainConfig.load("runs/blobs-cross_entropy").objective == "cross_entropy"
+    done("train", data, *FAST)
+    assert RunFolder("runs/blobs-sincere-2").finished, "a second run takes the next free name"
+
+
+def test_flags_file_and_set_go_one_over_the_other(data, tmp_path):
+    (tmp_path / "some.json").write_text(json.dumps({"optimizer": {"lr": 0.5, "eps": 1e-6}, "epochs": 7, "seed": 3}))
+    flags = ("--config", "some.json", *FAST, "--lr", "0.25", "--loss", "supcon", "--temperature", "0.2")
+    sets = ("--set", "optimizer.lr=.125", "--set", "optimizer.betas=0.8,0.9", "--set", "optimizer.clip_norm=none")
+    told = parsed("train", data, *flags, *sets, "--out", "here")
+    config = TrainConfig.load("here")
+    assert (config.epochs, config.seed, config.optimizer.eps) == (2, 3, 1e-6)
+    assert (config.optimizer.lr, config.optimizer.betas, config.optimizer.clip_norm) == (0.125, (0.8, 0.9), None)
+    assert (config.loss.name, config.loss.temperature, config.head.dim) == ("supcon", 0.2, 4)
+    assert config.encoder.options == {"width": 8}
+    assert told["finished"]
+    assert told["run"] == "here"
+    assert told["epoch"] == 2
+    done("train", "--config", "here", "--out", "again", "--quiet")
+    assert TrainConfig.load("again") == config, "the settings of a run repeat it"
+
+
+def test_evaluate_with_it(data):
+    told = parsed("train", data, *FAST, "--evaluate")
+    assert told["evaluation"]["classifiers"][0]["top1"]["value"] > 0.5
+    assert RunFolder(told["run"]).evaluation.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("nowhere.csv",), "there is no such file"),
+        ((), None),  # help
+        (("--epochs", "3"), "DATA must be given"),
+        (("blobs.npz", "--set", "optimizer.wieght_decay=1"), "Did you mean 'optimizer.weight_decay'?"),
+        (("blobs.npz", "--set", "weight_decay=1"), "Did you mean 'optimizer.weight_decay'?"),
+        (("blobs.npz", "--set", "epochs.many=1"), "'epochs' is a setting itself"),
+        (("blobs.npz", "--set", "colour=red"), "Settings begin with data, batches"),
+        (("blobs.npz", "--set", "epochs"), "NAME=VALUE"),
+        (("blobs.npz", "--set", "epochs=many"), "epochs must be a whole number: got 'many'"),
+        (("blobs.npz", "--loss", "triplet"), "'sincere', 'supcon'"),
+        (("blobs.npz", "--encoder", "resnet18"), "is for data of kind 'image'"),
+        (("blobs.npz", "--optimizer", "adam"), "'sgd', 'adamw'"),
+        (("blobs.npz", "--recipe", "leter"), "Did you mean 'letter'?"),
+        (("--recipe", "letter"), "sincere train PATH --recipe letter"),
+        (("blobs.npz", "--config", "absent.json"), "absent.json"),
+        (("blobs.npz", "--out", "a", "--resume", "b"), "got both"),
+        (("--resume", "nothing-here"), "DATA must be given"),
+        (("blobs.npz", "--out", "full"), "must be new or empty"),
+        (("blobs.npz", "--device", "tpu"), "device must be"),
+    ],
+)
+def test_refuses_in_one_line(data, tmp_path, words, message):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("mine")
+    if message is None:
+        assert "Usage" in call("train", *words).output
+        return
+    line = refused("train", *words)
+    assert message in line
+    assert line.startswith("error: ")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["blobs.npz", "full"], "nothing is left behind"
+
+
+def test_a_traceback_for_those_who_want_it(tmp_path, monkeypatch):
+    plain = apart("train", "nowhere.csv", folder=tmp_path)
+    assert plain.returncode == 2
+    assert len(plain.stderr.splitlines()) == 1
+    monkeypatch.setenv("SINCERE_DEBUG", "")  # so that it is restored
+    with pytest.raises(InputError, match="no such file"):
+        call("--debug", "train", "nowhere.csv")
+
+
+def test_options_begin_anew_where_their_name_changes():
+    from sincere.cli.settings import laid_over
+
+    below = {"encoder": {"name": "mlp", "options": {"width": 4}}, "epochs": 3}
+    assert laid_over(below, {"encoder": {"name": "text"}})["encoder"] == {"name": "text", "options": {}}
+    assert laid_over(below, {"encoder": {"name": "mlp"}}) == below
+    assert laid_over(below, {"encoder": {"options": {"depth": 2}}})["encoder"]["options"] == {"width": 4, "depth": 2}
+
+
+def test_a_recipe_with_changes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small = ("--epochs", "1", "--set", "encoder.options.width=2", "--device", "cpu", "--quiet")
+    told = parsed("train", "--recipe", "digits", *small)
+    config, recipe = TrainConfig.load(told["run"]), RECIPES["digits"].config
+    assert (config.epochs, config.encoder.options["width"]) == (1, 2)
+    assert (config.optimizer, config.views, config.data) == (recipe.optimizer, recipe.views, recipe.data)
+
+
+def test_resume_gives_the_weights_of_an_undisturbed_run(data, tmp_path):
+    words = ("train", "blobs.npz", "--encoder", "command_line:Stopping", "--epochs", "3", "--device", "cpu")
+    (tmp_path / "stop").touch()
+    stopped = call(*words, "--out", "stopped")
+    assert stopped.exit_code == 130
+    assert "sincere train --resume stopped" in stopped.stderr
+    assert "not come to its end" in refused("evaluate", "stopped")
+    assert "holds a run already" in refused("train", "blobs.npz", "--out", "stopped")
+    assert "epochs: 3 → 5" in refused("train", "--resume", "stopped", "--epochs", "5")
+    done("train", "--resume", "stopped")
+    done(*words, "--resume", "straight")  # begins it, as there is none yet
+    ours, theirs = (load_tensors(RunFolder(tmp_path / run).weights) for run in ("stopped", "straight"))
+    assert ours.keys() == theirs.keys()
+    assert all(ours[name].equal(theirs[name]) for name in ours)
+
+
+def test_two_processes_talk_as_one(data, tmp_path):
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(port)]
+    words = ["-m", "sincere", "train", "blobs.npz", *FAST, "--out", "both", "--json"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    run = subprocess.run([*launch, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    told = json.loads(run.stdout)
+    assert told["finished"]
+    assert RunFolder(tmp_path / "both").finished
+    assert run.stderr.count("3 classes") == 1
+
+
+def test_two_processes_need_a_folder(data, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert "--out RUN" in refused("train", data)

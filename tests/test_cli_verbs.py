@@ -1,0 +1,183 @@
+"""The other verbs, on one small run: files, figures, JSON, refusals, help."""
+
+import json
+import shutil
+import sys
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import pairwise
+
+from command_line import FAST, apart, blobs, call, done, parsed, refused
+from sincere import diagnose
+from sincere.cli.demo_folder import claimed
+from sincere.embeddings import EmbeddingSet, load
+from sincere.evaluate import Evaluation
+from sincere.recipes.demo import mean_cosines, side
+from sincere.runs import RunFolder
+
+VERBS = ("demo", "train", "evaluate", "compare", "embed", "export", "bench", "recipes", "recipes list", "recipes show")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A folder with data and two runs, and the command line called within it."""
+    folder = tmp_path_factory.mktemp("runs")
+    data = blobs(folder / "blobs.npz")
+    for loss in ("sincere", "supcon"):
+        done("train", data, *FAST, "--loss", loss, "--out", folder / loss, "--quiet")
+    return folder
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_shows_an_example(verb):
+    text = done(*verb.split(), "--help").output
+    assert "Example:" in text
+    assert f"sincere {verb.split()[0]}" in text.partition("Example:")[2]
+
+
+def test_nothing_gives_help_and_the_version_is_told():
+    assert "sincere demo" in call().output
+    assert done("--version").stdout.strip().count(".") == 2
+
+
+def test_evaluate(runs):
+    text = done("evaluate", runs / "sincere", "--draws", "100").stdout
+    assert "k-NN" in text
+    assert "MAP@R" in text
+    found = Evaluation.from_json(RunFolder(runs / "sincere").evaluation.read_text())
+    told = parsed("evaluate", runs / "sincere", "--methods", "class-means", "--draws", "100")
+    (means,) = told["classifiers"]
+    assert means["top1"]["value"] == found.classifier("class_means").top1.value
+    assert found.name == "sincere"
+    done("evaluate", runs / "sincere", "--draws", "100")
+
+
+def test_evaluate_without_saved_embeddings(runs, tmp_path):
+    copy = shutil.copytree(runs / "sincere", tmp_path / "sincere")
+    known = parsed("evaluate", copy, "--methods", "knn", "--draws", "100")
+    shutil.rmtree(copy / "embeddings")
+    assert parsed("evaluate", copy, "--methods", "knn", "--draws", "100") == known
+
+
+def test_compare(runs):
+    text = done("compare", runs / "sincere", runs / "supcon").stdout
+    assert "sincere" in text
+    assert "supcon" in text
+    assert "18 samples" in text
+    told = parsed("compare", runs / "supcon", runs / "sincere", "--method", "retrieval", "--metric", "map@r")
+    assert told["names"] == ["supcon", "sincere"]
+    assert told["differences"][0]["verdict"] in ("real", "unclear", "none")
+
+
+def test_embed(runs):
+    new = blobs(runs / "new.npz", samples=12, seed=5)
+    text = done("embed", runs / "sincere", new, "--out", runs / "new-embeddings.npz").stdout
+    assert "12 embeddings of dimension 4" in text
+    made = EmbeddingSet.load(runs / "new-embeddings.npz")
+    model = load(runs / "sincere", device="cpu")
+    assert torch.allclose(made.embeddings, model(np.load(new)["x"]), atol=1e-6)
+    assert made.class_names == ("ant", "bee", "cat")
+    told = parsed("embed", runs / "sincere", new, "--out", runs / "new-embeddings.npz")
+    assert (told["samples"], told["dim"]) == (12, 4)
+
+
+def test_export(runs):
+    done("export", runs / "sincere", runs / "weights.safetensors")
+    told = parsed("export", runs / "sincere", runs / "weights.safetensors")
+    assert told["bytes"] == (runs / "weights.safetensors").stat().st_size
+    onnxruntime = pytest.importorskip("onnxruntime")
+    done("export", runs / "sincere", runs / "model.onnx")
+    points = np.load(runs / "blobs.npz")["x"]
+    (given,) = onnxruntime.InferenceSession(runs / "model.onnx").run(None, {"inputs": points})
+    assert np.allclose(given, load(runs / "sincere", device="cpu")(points).numpy(), atol=1e-4)
+
+
+def test_bench():
+    told = parsed("bench", "--sizes", "64", "--seconds", "0.05", "--device", "cpu")
+    assert {record["n"] for record in told["records"]} == {64}
+    assert "whole numbers" in refused("bench", "--sizes", "many")
+
+
+def test_recipes(runs):
+    assert "letter" in done("recipes").stdout
+    names = [recipe["name"] for recipe in parsed("recipes", "list")]
+    assert {"digits", "letter", "banking77", "trec6", "fsdd", "sincere-cifar10", "supcon-cifar100"} <= set(names)
+    text = done("recipes", "show", "sincere-cifar100").stdout
+    assert "optimizer" not in text.partition("epochs = 1000")[2].splitlines()[1], "each setting has its own origin"
+    assert "sincere train cifar100:PATH --recipe sincere-cifar100" in text
+    assert parsed("recipes", "show", "letter")["config"]["objective"] == "contrastive"
+    assert "Did you mean 'digits'?" in refused("recipes", "show", "digit")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("evaluate", "{}/absent"), "there is no folder"),
+        (("evaluate", "{}"), "must be the folder of a run"),
+        (("evaluate", "{}/sincere", "--methods", "knn,svm"), "'svm'"),
+        (("evaluate", "{}/sincere", "--draws", "0"), "draws"),
+        (("compare", "{}/sincere"), "two runs or more"),
+        (("compare", "{}/sincere", "{}/supcon", "--method", "svm"), "knn, class_means, linear"),
+        (("compare", "{}/sincere", "{}/supcon", "--metric", "f1"), "'top1'"),
+        (("embed", "{}/sincere", "{}/blobs.npz", "--out", "x.csv"), "must end in .npz"),
+        (("embed", "{}/sincere", "digits", "--out", "x.npz"), "kind"),
+        (("export", "{}/sincere", "model.pt"), ".onnx or .safetensors"),
+        (("export", "{}", "model.onnx"), "folder of a run"),
+    ],
+)
+def test_refuses_in_one_line(runs, words, message):
+    assert message in refused(*(word.format(runs) for word in words))
+
+
+def test_an_extra_that_is_missing_is_named(runs, monkeypatch):
+    monkeypatch.setitem(sys.modules, "safetensors.torch", None)
+    assert 'pip install "sincere[lab]"' in refused("export", runs / "sincere", "x.safetensors")
+
+
+def test_without_typer(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['typer'] = None\n")
+    found = apart("demo", folder=tmp_path, PYTHONPATH=str(tmp_path))
+    assert found.returncode == 2
+    assert found.stderr == 'error: the command line needs typer: pip install "sincere[lab]".\n'
+
+
+def test_demo(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = done("demo", "--epochs", "1").stdout
+    for words in ("sincere", "supcon", "cross-entropy", "k-NN", "within", "between", "pushed apart", "points"):
+        assert words in text
+    folder = tmp_path / "sincere-demo"
+    told = Evaluation.from_json(RunFolder(folder / "supcon").evaluation.read_text())
+    assert str(told.classifier("knn").top1) in text
+    test = EmbeddingSet.load(RunFolder(folder / "supcon").embeddings("test"))
+    looked_at = side("supcon", told, test).to_json()
+    assert looked_at["repulsion"] == diagnose(test.embeddings, test.labels).repulsion
+    assert looked_at["knn"]["low"] <= looked_at["knn"]["value"] <= looked_at["knn"]["high"]
+    (folder / "note.txt").write_text("mine")
+    claimed(folder, ("sincere", "supcon", "cross-entropy"))
+    assert not any((folder / "supcon").iterdir()), "what a demo has made, the next one makes anew"
+    assert (folder / "note.txt").read_text() == "mine"
+
+
+def test_demo_leaves_others_files_alone(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    assert "not the demo's" in refused("demo", "--out", tmp_path)
+    assert "is a file" in refused("demo", "--out", tmp_path / "thesis.txt")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "demo.json").write_text(json.dumps({"format": "sincere.demo/1"}))
+    (mine / "sincere").mkdir()
+    (mine / "sincere" / "thesis.txt").write_text("mine")
+    assert "thesis.txt" in refused("demo", "--out", mine, "--epochs", "1").splitlines()[-1]
+    assert (mine / "sincere" / "thesis.txt").read_text() == "mine"
+
+
+def test_mean_cosines_are_those_of_all_pairs():
+    labels = torch.tensor([0, 0, 0, 2, 2, 1, 1])
+    embeddings = torch.randn(7, 3)
+    cosines = pairwise.cosine_similarity(embeddings.numpy())
+    same = (labels.unsqueeze(0) == labels.unsqueeze(1)).numpy()
+    expected = cosines[same & ~np.eye(7, dtype=bool)].mean(), cosines[~same].mean()
+    assert np.allclose(mean_cosines(embeddings, labels), expected)

@@ -1,0 +1,110 @@
+"""Recipes: complete, explained, and the paper's to the letter."""
+
+import pytest
+import torch
+
+from sincere.data import LabelledData, open_data
+from sincere.errors import OptionError
+from sincere.recipes import NOT_MEASURED, RECIPES, Given, find_recipe, starting_point
+from sincere.train import TrainConfig
+from sincere.train.fields import differences
+
+# Written from the paper (arXiv 2309.14277v1, Sections 4 and 4.3) and the authors' code, not from our recipes.
+PAPER = {
+    "epochs": 1000,
+    "objective": "contrastive",
+    "batches": {"size": 512, "sampler": "shuffled", "drop_last": False},
+    "views": {"name": "sincere", "count": 2, "options": {}},
+    "head": {"layers": "mlp", "hidden": None, "dim": 128},
+    "memory": {"queue": 0, "momentum": None},
+    "schedule": {
+        "shape": "cosine",
+        "warmup_epochs": 10,
+        "warmup_start_lr": 0.0005,
+        "end_lr": 0.0005,
+        "cosine_from": "warmup",
+    },
+}
+OPTIMIZER = {"name": "sgd", "lr": 0.5, "momentum": 0.9, "nesterov": False, "weight_decay": 0.0001, "decay": "all"}
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
+class TestEveryRecipe:
+    def test_survives_json(self, recipe):
+        assert TrainConfig.from_json(recipe.to_json()["config"]) == recipe.config
+
+    def test_says_where_every_setting_comes_from(self, recipe):
+        changed = list(differences(TrainConfig().to_json(), recipe.config.to_json()))
+        told = {name for name, _, origin in recipe.settings() if origin}
+        missing = {line.partition(":")[0] for line in changed} - told - {"data.source"}
+        assert not missing, "each setting that is no default needs an origin"
+
+    def test_says_what_was_measured(self, recipe):
+        assert recipe.measured == NOT_MEASURED or all(
+            words in recipe.measured for words in ("test samples", "seed", "core", " s", "torch")
+        )
+        assert recipe.config.data.source == recipe.data
+        assert recipe.needs_path == ("PATH" in recipe.command)
+
+
+@pytest.mark.parametrize("loss", ["sincere", "supcon"])
+@pytest.mark.parametrize("classes", [10, 100])
+@pytest.mark.parametrize(("suffix", "encoder"), [("", "resnet50"), ("-resnet18", "resnet18")])
+def test_the_papers_experiment(loss, classes, suffix, encoder):
+    recipe = find_recipe(f"{loss}-cifar{classes}{suffix}")
+    config = recipe.config.to_json()
+    assert {name: config[name] for name in PAPER} == PAPER
+    assert {name: config["optimizer"][name] for name in OPTIMIZER} == OPTIMIZER
+    assert config["optimizer"]["clip_norm"] is None
+    assert config["encoder"] == {"name": encoder, "options": {"stem": "small"}}
+    assert (config["loss"]["name"], config["loss"]["temperature"], config["loss"]["options"]) == (loss, 0.1, {})
+    assert config["data"]["validation_share"] == 0, "all 50,000 images are trained on"
+    assert config["data"]["source"] == f"cifar{classes}:PATH"
+
+
+def test_the_papers_figures_are_in_the_claims():
+    for name, figures in {"sincere-cifar10": "95.93 / 99.78", "supcon-cifar100": "75.96 / 92.33"}.items():
+        assert figures in RECIPES[name].claim
+
+
+def test_unknown_recipes_are_refused():
+    with pytest.raises(OptionError, match="Did you mean 'letter'"):
+        find_recipe("leter")
+
+
+def data(kind, shape, samples):
+    dtype = {"image": torch.uint8, "text": torch.int32}.get(kind, torch.float32)
+    more = {"sound": {"sample_rate": 8000}, "text": {"buckets": 100}}.get(kind, {})
+    inputs, labels = torch.zeros(samples, *shape, dtype=dtype), torch.arange(samples) % 2
+    return LabelledData(inputs, labels, ("a", "b"), kind, "made", **more)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "encoder"),
+    [
+        ("image", (1, 8, 8), "small_cnn"),
+        ("image", (3, 32, 32), "resnet18"),
+        ("array", (6,), "mlp"),
+        ("text", (5, 4), "text"),
+        ("sound", (800,), "sound"),
+    ],
+)
+@pytest.mark.parametrize("samples", [20, 5000])
+def test_a_start_for_every_kind_and_size(kind, shape, encoder, samples):
+    config = starting_point(data(kind, shape, samples))
+    assert config.encoder.name == encoder
+    assert config.batches.size <= max(samples // 8, 32)
+    assert config.epochs >= 8
+    assert config.optimizer.name == ("sgd" if encoder == "resnet18" else "adamw")
+
+
+def test_what_is_given_decides_about_the_rest():
+    digits = open_data("digits").train
+    config = starting_point(digits, Given(encoder="resnet18", batch=64, epochs=3))
+    assert (config.encoder.name, config.batches.size, config.epochs) == ("resnet18", 64, 3)
+    assert config.encoder.options == {}
+    assert config.optimizer.lr == pytest.approx(0.5 / 8), "the papers' rate for 512 samples, in proportion"
+    assert config.schedule.warmup_epochs <= 3
+    assert starting_point(digits, Given(optimizer="adamw", encoder="resnet18")).optimizer.lr < 0.01
+    with pytest.raises(OptionError, match="'sgd', 'adamw'"):
+        starting_point(digits, Given(optimizer="adam"))
