@@ -1,6 +1,11 @@
 """Compile every kernel for a GPU that need not be there, and print what it takes, as JSON.
 
 python tests/compile_kernels.py 90
+
+Constants and resources are those of the launches themselves. A representative subset, because a kernel takes 2 to 7 s
+to compile: SINCERE in bfloat16 with every tile that small, middle and large batches get; SupCon with the smallest;
+both ways of writing a gradient; the other precisions once or twice each. What the older generation adds is its own
+product instruction; bfloat16 shows that.
 """
 
 import json
@@ -8,43 +13,102 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+import torch
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from sincere.losses.backends import triton_backend as backend
-from sincere.losses.backends import triton_kernels as kernels
+from sincere.losses import sincere, supcon
+from sincere.losses.backends import triton_launch as launch
+from sincere.losses.backends.fused import Plan
+from sincere.losses.backends.triton_fused import Program
 
 CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
-# Bytes of stack (spilled registers) that are known and accepted; 0 where nothing is said.
-RECORDED: dict[tuple[str, str, int], int] = {}
-INTEGERS = ("label", "self", "start", "end", "count")
+# Bytes of stack (spilled registers) that are known and accepted, with triton 3.9; 0 where nothing is said.
+RECORDED: dict[tuple[int, str], int] = {
+    (80, "sincere gradient bfloat16 64x128"): 496,
+    (80, "anchors' gradient bfloat16 64x128"): 40,
+    (80, "wide gradient bfloat16 64x128"): 424,
+    (90, "supcon gradient bfloat16 32x128"): 8,
+    (90, "sincere gradient float32 64x32"): 24,
+}
+ELEMENTS = {torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.float32: "*fp32"}
+INTEGERS = {
+    "label_ptr": "*i64", "key_ptr": "*i64", "sorted_order_ptr": "*i64",
+    "source_ptr": "*i32", "place_ptr": "*i32", "count_ptr": "*i32",
+}  # fmt: skip
+UNALIGNED = ("ignore", "steps", "chunks")  # whole numbers that need not be multiples of 16 in a usual batch
+LOSSES = {"sincere": sincere.COMBINATION, "supcon": supcon.OUT}
 
 
-def pointer_type(name: str, element: str) -> str:
-    if name in ("a_ptr", "c_ptr"):
-        return f"*{element}"
-    return "*i32" if any(word in name for word in INTEGERS) else "*fp32"
+def plan_of(loss: str, cosine: bool = True) -> Plan:
+    return Plan(LOSSES[loss], "mean", cosine, cosine, 1, -1, False)
 
 
-def compiled(kernel, constants: dict, tile: backend.Tile, element: str, capability: int):
-    names = kernel.arg_names
+def program(loss: str, n: int, d: int, dtype: torch.dtype, cosine: bool = True, matmul: str = "highest") -> Program:
+    torch.set_float32_matmul_precision(matmul)
+    return Program(plan_of(loss, cosine), n, d, dtype, learned=False)
+
+
+def launches(capability: int) -> Iterator[tuple[str, launch.Launch, torch.dtype, torch.dtype]]:
+    """Name, launch, precision of the products, precision of the embeddings."""
+    half, single = torch.bfloat16, torch.float32
+    small, middle, large = (program("sincere", n, 128, half) for n in (1024, 16384, 65536))
+    for batch in (small, middle, large):
+        yield "sincere statistics bfloat16", batch.statistics, half, half
+        yield "sincere gradient bfloat16", batch.gradient, half, half
+        yield "order", batch.arrange, half, half
+    yield "order", middle.sort_chunks, half, half
+    other = program("supcon", 1024, 128, half)
+    yield "supcon statistics bfloat16", other.statistics, half, half
+    yield "supcon gradient bfloat16", other.gradient, half, half
+    how = launch.PRECISIONS["bfloat16"]
+    one_sided = launch.gradient_launch(16384, 128, True, "row", how, pushes=False, pulls=True)
+    yield "anchors' gradient bfloat16", one_sided, half, half
+    wide = program("sincere", 16384, 300, half)
+    yield "wide gradient bfloat16", wide.gradient, half, half
+    yield "wide return bfloat16", wide.give_back, half, half
+    if capability < 90:
+        return
+    batch = program("supcon", 1024, 128, torch.float16)
+    yield "supcon statistics float16", batch.statistics, torch.float16, torch.float16
+    batch = program("sincere", 1024, 128, single, cosine=False, matmul="high")
+    yield "sincere gradient tf32", batch.gradient, single, single
+    batch = program("sincere", 1024, 128, single)
+    yield "sincere gradient float32", batch.gradient, single, single
+    batch = program("supcon", 1024, 128, single)
+    yield "supcon statistics float32", batch.statistics, single, single
+
+
+def argument_type(name: str, of: launch.Launch, products: torch.dtype, embeddings: torch.dtype) -> str:
+    if name in INTEGERS:
+        return INTEGERS[name]
+    if name in ("a_ptr", "c_ptr", "rows_ptr"):
+        return ELEMENTS[products]
+    returned = of.constants.get("RETURN") or of.kernel.__name__ == "return_kernel"
+    if name == "x_ptr" or (returned and name in ("out_ptr", "result_ptr")):
+        return ELEMENTS[embeddings]
+    if name.endswith("_ptr"):
+        return "*fp32"
+    return "fp32" if name in ("temperature", "margin") else "i32"
+
+
+def compiled(of: launch.Launch, products: torch.dtype, embeddings: torch.dtype, capability: int):
+    names = of.kernel.arg_names
+    constants = of.constants | ({"views": 1} if "views" in names else {})  # Triton makes a constant of every 1
     signature = {
-        name: "constexpr"
-        if name in constants
-        else pointer_type(name, element)
-        if name.endswith("_ptr")
-        else "i32"
-        if name.endswith("stride")
-        else "fp32"
-        for name in names
+        name: "constexpr" if name in constants else argument_type(name, of, products, embeddings) for name in names
     }
-    aligned = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(names) if signature[name].startswith("*")}
-    source = ASTSource(kernel, signature, {(names.index(k),): v for k, v in constants.items()}, aligned)
-    options = {"num_warps": tile.num_warps, "num_stages": tile.num_stages}
-    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
+    aligned = {
+        (i,): [["tt.divisibility", 16]]
+        for i, name in enumerate(names)
+        if signature[name].startswith("*") or (signature[name] == "i32" and name not in UNALIGNED)
+    }
+    source = ASTSource(of.kernel, signature, {(names.index(k),): v for k, v in constants.items()}, aligned)
+    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=of.options)
 
 
 def resources(binary: bytes) -> tuple[int, int]:
@@ -57,35 +121,24 @@ def resources(binary: bytes) -> tuple[int, int]:
     return int(registers), int(stack)
 
 
+def named(name: str, of: launch.Launch) -> str:
+    """With the tile, where it has one; otherwise with the kernel's name."""
+    if "BM" not in of.constants:
+        return f"{name} {of.kernel.__name__}"
+    return f"{name} {of.constants['BM']}x{of.constants['BN']}"
+
+
 def main() -> None:
     capability = int(sys.argv[1])
-    rows = []
-    precisions = [("bfloat16", "bf16"), ("tf32", "fp32"), ("float32", "fp32")]
-    # What the older generation adds is its own product instruction; half precision shows that.
-    for precision, element in precisions if capability >= 90 else precisions[:1]:
-        how = backend.Precision.named(precision)
-        width, dk, do = backend.padded_width(128, how)
-        shared = {"D": width, "DK": dk, "BOUNDED": True, "UPCAST": False, "PRECISION": how.input_precision}
-        for name, kernel, tile, own in (
-            (
-                "statistics",
-                kernels.statistics_kernel,
-                backend.statistics_tile(128, how.dtype),
-                {"POSITIVES": True, "SOFTPLUS": True},
-            ),
-            (
-                "gradient",
-                kernels.gradient_kernel,
-                backend.gradient_tile(128, how.dtype),
-                {"DO": do, "SIDES": "both", "PUSH": True, "PULL": True},
-            ),
-        ):
-            constants = shared | own | {"BM": tile.BM, "BN": tile.BN}
-            registers, stack = resources(compiled(kernel, constants, tile, element, capability).asm["cubin"])
-            recorded = RECORDED.get((name, precision, capability), 0)
-            row = {"kernel": name, "precision": precision, "registers": registers}
-            rows.append(row | {"stack": stack, "stack_recorded": recorded})
-    json.dump(rows, sys.stdout, indent=1)
+    rows = {}
+    for name, of, products, embeddings in launches(capability):
+        key = named(name, of)
+        if key in rows:
+            continue
+        registers, stack = resources(compiled(of, products, embeddings, capability).asm["cubin"])
+        recorded = RECORDED.get((capability, key), 0)
+        rows[key] = {"kernel": key, "registers": registers, "stack": stack, "stack_recorded": recorded}
+    json.dump(list(rows.values()), sys.stdout, indent=1)
 
 
 if __name__ == "__main__":
