@@ -75,6 +75,13 @@ def test_a_word_is_the_sum_of_its_pieces(text_encoder):
     assert (words[0, 3:] == 0).all()
 
 
+def test_what_is_exported_is_what_was_trained(text_encoder, monkeypatch):
+    features = text_encoder(texts())
+    monkeypatch.setattr(torch.compiler, "is_exporting", lambda: True)
+    monkeypatch.setattr(text_encoder.pieces, "forward", None)  # the bag, which ONNX does not have
+    torch.testing.assert_close(text_encoder(texts()), features)
+
+
 def test_a_text_is_the_weighted_mean_and_the_maximum_of_its_words(text_encoder):
     words = text_encoder.word_vectors(texts())[0][0, :3].detach()  # three words, then nothing
     kernel, bias = text_encoder.neighbours.weight, text_encoder.neighbours.bias

@@ -51,7 +51,7 @@ def train_model(
         say(plan.in_words())
     found = train(plan.config, run=plan.run, resume=plan.resume, data=plan.data, show="off" if quiet else "auto")
     if not quiet:
-        say(ending(found))
+        say(ending(found) if evaluate or not found.finished else f"{ending(found)} Next: sincere evaluate {found.run}")
     evaluation = evaluated(found.run, device=device) if evaluate and found.finished and leader() else None
     if json:
         told = {**asdict(found), "run": str(found.run)}
@@ -62,10 +62,10 @@ def train_model(
 
 
 def ending(found: TrainedRun) -> str:
-    """How it went, and what to do next."""
+    """How it went, and how it goes on if it was stopped."""
     if not found.finished:
         return f"stopped after {found.epoch} epochs, everything is saved. Go on: sincere train --resume {found.run}"
     known = found.validation
     accuracy = "" if known is None else f", k-NN {100 * known.accuracy:.2f} % on {known.samples:,} validation samples"
     loss = "" if found.loss is None else f", loss {found.loss:.4f}"
-    return f"{found.epoch} epochs in {clock(found.seconds)}{loss}{accuracy}. Next: sincere evaluate {found.run}"
+    return f"{found.epoch} epochs in {clock(found.seconds)}{loss}{accuracy}."

@@ -13,6 +13,7 @@ from sincere.train import (
     EncoderConfig,
     HeadConfig,
     OptimizerConfig,
+    ReportingConfig,
     ScheduleConfig,
     TrainConfig,
     ViewsConfig,
@@ -79,7 +80,7 @@ def starting_point(data: LabelledData, given: Given | None = None) -> TrainConfi
     start = STARTS.get(name, NETWORKS)
     size = given.batch or batch_size(len(data), start.batch)
     low, high = start.epochs
-    epochs = given.epochs or min(max(round(start.steps * size / len(data)), low), high)
+    epochs = given.epochs or min(max(5 * round(start.steps * size / len(data) / 5), low), high)
     return TrainConfig(
         batches=BatchesConfig(size),
         views=ViewsConfig(),
@@ -88,6 +89,7 @@ def starting_point(data: LabelledData, given: Given | None = None) -> TrainConfi
         optimizer=_optimizer(given.optimizer or start.optimizer, size),
         schedule=ScheduleConfig(warmup_epochs=round(WARMUP * epochs, 2)),
         compute=_compute(data, given.device),
+        reporting=ReportingConfig(validate_every=max(epochs // 10, 1)),
         epochs=epochs,
     )
 
