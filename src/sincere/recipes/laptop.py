@@ -140,7 +140,7 @@ LAPTOP = (
     Recipe(
         name="trec6",
         data="trec:PATH",
-        claim="TREC's questions, six classes (a folder of .label files); the aim is more than TF-IDF and a linear SVM, 88.6 %.",
+        claim="TREC's six classes of questions (.label files); the aim is more than TF-IDF and a linear SVM, 88.6 %.",
         measured=NOT_MEASURED,
         make=trec6,
         origins={
@@ -153,7 +153,7 @@ LAPTOP = (
     Recipe(
         name="fsdd",
         data="PATH",
-        claim="Free Spoken Digit Dataset (a folder with train and test, takes 0 to 4 in test); the aim is at least 97 %.",
+        claim="Free Spoken Digit Dataset (train and test folders, takes 0 to 4 in test); the aim is at least 97 %.",
         measured=NOT_MEASURED,
         make=fsdd,
         origins={
