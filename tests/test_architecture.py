@@ -25,12 +25,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "embeddings": GROUND | {"data", "views", "encoders", "runs"},
     "train": GROUND | {"data", "views", "encoders", "losses", "functional", "runs", "embeddings", "evaluate"},
     "evaluate": GROUND | {"embeddings", "losses", "functional", "runs"},
+    "geometry": GROUND | {"embeddings", "evaluate", "losses", "functional", "runs"},
+    "theory": GROUND | {"losses", "functional", "geometry"},
+    "claims": GROUND
+    | {"data", "views", "encoders", "losses", "functional", "runs", "train", "embeddings", "evaluate", "geometry"}
+    | {"theory", "recipes", "bench"},
+    "report": GROUND | {"runs", "embeddings", "evaluate", "geometry"},
     "estimators": GROUND | {"data", "views", "encoders", "losses", "functional", "embeddings", "evaluate", "train"},
     "bench": GROUND | {"losses", "functional"},
     "recipes": GROUND | {"train", "data", "encoders", "losses", "embeddings", "evaluate"},
     "cli": GROUND
     | {"__init__", "__version__", "data", "views", "encoders", "losses", "functional", "runs", "train", "embeddings"}
-    | {"evaluate", "estimators", "bench", "recipes"},
+    | {"evaluate", "estimators", "bench", "recipes", "geometry", "theory", "claims", "report"},
     "__main__": {"cli"},
     "__init__": {"losses", "train", "functional", "embeddings"},
 }
@@ -43,6 +49,10 @@ OPTIONAL = {
     "embeddings": {"safetensors", "onnxruntime"},
     "train": {"safetensors", "rich", "tensorboard"},
     "evaluate": {"sklearn", "matplotlib"},
+    "geometry": {"sklearn", "scipy"},
+    "theory": {"sklearn", "scipy"},
+    "claims": {"sklearn", "scipy", "matplotlib"},
+    "report": {"sklearn", "matplotlib", "plotly", "PIL"},
 }
 # Packages that nobody imports, only users and the command line: they may need their extras from the first line on.
 ON_DEMAND = {"estimators": {"sklearn"}, "cli": {"typer", "rich", "click"}}

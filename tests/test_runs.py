@@ -5,6 +5,8 @@ import pickle
 import resource
 import signal
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -163,10 +165,11 @@ def test_the_folder_explains_every_file_it_names(tmp_path):
 def test_provenance_outside_of_git(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    monkeypatch.setattr(sys, "orig_argv", ["/bin/python3", "-m", "sincere", "train", "my data.csv"])
     found = json.loads(json.dumps(provenance(seed=7)))
     assert found["commit"] is None
     assert found["seed"] == 7
-    assert "pytest" in found["command"]
+    assert found["command"] == f"{Path(sys.executable).name} -m sincere train 'my data.csv'"
     assert found["versions"]["torch"] == torch.__version__
 
 

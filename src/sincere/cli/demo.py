@@ -28,7 +28,7 @@ def demo(
     """Train SINCERE, SupCon and cross-entropy on scikit-learn's digits and compare them: a minute, no download."""
     configs, began, sides = demo_configs(seed=seed, epochs=epochs), perf_counter(), dict[str, Side]()
     claimed(out, configs)
-    torch.set_num_threads(min(torch.get_num_threads(), 2))  # the network is small: more threads wait for each other
+    torch.set_num_threads(1)  # the network is small: more threads mostly wait for each other, busily
     data = open_data("digits")
     for name, config in configs.items():
         say(f"{name}: {epochs} epochs on {len(data.train):,} images → {out / name}")
