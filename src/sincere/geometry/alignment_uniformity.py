@@ -1,0 +1,117 @@
+"""Alignment and uniformity: are members of a class close, and are all samples spread over the sphere?
+
+Source: Wang and Isola 2020, arXiv:2005.10242, Section 4. Their positives are two views of one image; here they are two
+samples of one class.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from sincere.embeddings.embedding_set import EmbeddingSet
+from sincere.errors import OptionError
+from sincere.geometry.directions import Directions, check_not_empty, directions_of
+from sincere.geometry.pair_pass import Tile, listen, same_class
+from sincere.geometry.pair_similarity import similarity_by_class_pair
+
+LARGEST_T = 20  # e^(−4t) is then still a float32
+
+
+class GaussianPotential:
+    """Adds up e^(−t‖x − y‖²) = e^(2t (cos − 1)) over the pairs of different samples, whatever their class."""
+
+    def __init__(self, rows: Directions, t: float) -> None:
+        if not 0 < t <= LARGEST_T:
+            raise OptionError(f"t must lie above 0 and be at most {LARGEST_T}: got {t}. Wang and Isola use 2.")
+        self.rows, self.t, self.samples = rows, t, rows.rows.shape[0]
+        # A zero vector has no direction; it is at distance one from every unit vector.
+        is_zero = (rows.rows.square().sum(dim=1) == 0).float()
+        self.is_zero = is_zero if bool(is_zero.any()) else None
+        self.total = torch.zeros((), dtype=torch.float64, device=rows.rows.device)
+
+    def fresh(self) -> "GaussianPotential":
+        """With a sum of zero."""
+        return GaussianPotential(self.rows, self.t)
+
+    def join(self, other: "GaussianPotential") -> None:
+        """With another's sum."""
+        self.total += other.total
+
+    def add(self, tile: Tile) -> None:
+        """Add one tile."""
+        half = torch.sub(tile.cosines, 1, out=tile.scratch)
+        if self.is_zero is not None:
+            half.add_(0.5 * self.is_zero[tile.block.rows].unsqueeze(1)).add_(0.5 * self.is_zero[tile.other.rows])
+        e = half.mul_(2 * self.t).exp_()
+        if tile.diagonal:
+            self.total += e.fill_diagonal_(0).sum(dim=1).sum(dtype=torch.float64) / 2
+        else:
+            self.total += e.sum(dim=1).sum(dtype=torch.float64)
+
+    def uniformity(self) -> float | None:
+        """log of the mean; None with fewer than two samples."""
+        pairs = self.samples * (self.samples - 1) // 2
+        return math.log(float(self.total) / pairs) if pairs else None
+
+
+class DistancePowers:
+    """Adds up ‖x − y‖^α over the pairs of one class."""
+
+    def __init__(self, rows: Directions, power: float) -> None:
+        self.rows, self.power = rows, power
+        self.squares = rows.rows.square().sum(dim=1)
+        self.total = torch.zeros((), dtype=torch.float64, device=rows.rows.device)
+
+    def fresh(self) -> "DistancePowers":
+        """With a sum of zero."""
+        return DistancePowers(self.rows, self.power)
+
+    def join(self, other: "DistancePowers") -> None:
+        """With another's sum."""
+        self.total += other.total
+
+    def add(self, tile: Tile) -> None:
+        """Add one tile."""
+        both = self.squares[tile.block.rows].unsqueeze(1) + self.squares[tile.other.rows]
+        distances = (both - 2 * tile.cosines).clamp_(min=0).pow_(self.power / 2)
+        if tile.diagonal:
+            distances = distances[same_class(self.rows, tile)] / 2
+        self.total += distances.sum(dtype=torch.float64)
+
+
+def alignment(found: EmbeddingSet, *, power: float = 2) -> float | None:
+    """E ‖x − y‖^α over the pairs of two samples of one class, on the sphere: 0 when classes are points.
+
+    With α = 2 it is 2 − 2·(mean cosine within classes) and costs O(n·d). None where no class has two samples.
+    """
+    if not 0 < power < math.inf:
+        raise OptionError(f"power must be positive and finite: got {power}. Wang and Isola use 2.")
+    check_not_empty(found)
+    similarity = similarity_by_class_pair(found)
+    pairs = sum(counts[place] for place, counts in enumerate(similarity.counts))
+    if not pairs:
+        return None
+    rows = directions_of(found)
+    if power == 2 and similarity.within is not None and not _has_zero(rows.rows):
+        return 2 - 2 * similarity.within
+    powers = DistancePowers(rows, power)
+    listen(rows, [powers], within_only=True)
+    return float(powers.total) / pairs
+
+
+def uniformity(found: EmbeddingSet, *, t: float = 2) -> float | None:
+    """log E e^(−t‖x − y‖²) over all pairs of different samples, on the sphere: the lower, the more evenly they spread.
+
+    Embeddings that fill the sphere evenly in high dimension have about −2t, one single point has 0. None with fewer
+    than two samples.
+    """
+    check_not_empty(found)
+    rows = directions_of(found)
+    potential = GaussianPotential(rows, t)
+    listen(rows, [potential])
+    return potential.uniformity()
+
+
+def _has_zero(rows: Tensor) -> bool:
+    return bool((rows.square().sum(dim=1) == 0).any())

@@ -1,0 +1,62 @@
+"""Are two runs' embeddings the same but for a rotation?"""
+
+import torch
+from torch import Tensor
+
+from sincere.checks import shape_of
+from sincere.embeddings.embedding_set import EmbeddingSet
+from sincere.errors import InputError
+from sincere.evaluate.neighbours import row_tiles
+from sincere.losses.similarity import unit_rows
+
+
+def linear_cka(a: EmbeddingSet | Tensor, b: EmbeddingSet | Tensor) -> float:
+    """‖XᵀY‖² / (‖XᵀX‖ ‖YᵀY‖), X and Y the centred rows of the same samples: 1 where one is the other, rotated and
+    scaled; small where nothing linear connects them.
+
+    Source: Kornblith et al. 2019, arXiv:1905.00414, Section 3. O(n·d²), by the features' form. Sets enter with their
+    unit embeddings, tensors (n, d) as they are; the dimensions may differ.
+
+    >>> turned = torch.tensor([[0.0, 2.0], [-2.0, 0.0], [0.0, -2.0]])
+    >>> round(linear_cka(torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]]), turned), 6)
+    1.0
+    """
+    _check_same_samples(a, b)
+    x, y = _rows(a), _rows(b)
+    if x.shape[0] != y.shape[0] or x.shape[0] < 2:
+        raise InputError(
+            f"both must hold the same samples, at least two, in the same order: got {shape_of(x)} and {shape_of(y)}."
+        )
+    across, within_x, within_y = _product(x, y), _product(x, x), _product(y, y)
+    scale = float(within_x.norm() * within_y.norm())
+    if scale == 0:
+        raise InputError("every row of one of the two is the same: nothing varies that could be compared.")
+    return float(across.square().sum()) / scale
+
+
+def _rows(found: EmbeddingSet | Tensor) -> Tensor:
+    rows = unit_rows(found.embeddings) if isinstance(found, EmbeddingSet) else found
+    if not isinstance(rows, Tensor) or rows.ndim != 2 or not rows.is_floating_point():
+        raise InputError("linear_cka takes two EmbeddingSets, or two floating-point tensors of shape (n, d).")
+    return rows
+
+
+def _product(x: Tensor, y: Tensor) -> Tensor:
+    """XᵀY of the centred rows, float64."""
+    means = x.mean(dim=0, dtype=torch.float64), y.mean(dim=0, dtype=torch.float64)
+    total = torch.zeros(x.shape[1], y.shape[1], dtype=torch.float64, device=x.device)
+    for tile in row_tiles(x.shape[0], 2 * (x.shape[1] + y.shape[1]), x.device):
+        total.addmm_((x[tile].double() - means[0]).T, y[tile].double() - means[1])
+    return total
+
+
+def _check_same_samples(a: EmbeddingSet | Tensor, b: EmbeddingSet | Tensor) -> None:
+    """Two sets can be seen to differ by their labels and by what they show of a sample."""
+    if not isinstance(a, EmbeddingSet) or not isinstance(b, EmbeddingSet) or len(a) != len(b):
+        return
+    names = [[found.class_names[label] for label in found.labels.tolist()] for found in (a, b)]
+    if names[0] != names[1] or (a.shown is not None and b.shown is not None and a.shown != b.shown):
+        raise InputError(
+            f"both sets must hold the same samples in the same order: {a.name!r} and {b.name!r} differ. "
+            "Embed the same data with both models."
+        )
