@@ -1,0 +1,69 @@
+"""How points of several classes lie on a sphere: means, cosines, and their distance from the regular simplex."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sincere.errors import OptionError
+from sincere.theory.minimise import unit
+from sincere.theory.record import Record
+
+
+@dataclass(frozen=True)
+class Arrangement(Record):
+    """Class means, and what the theorem of Graf et al. says about them."""
+
+    means: Tensor  # (K, d), not normalised
+    cosines: Tensor  # (K, K), between the directions of the means
+    collapse: float  # largest 1 − cos(point, mean of its class): 0 where every class is one direction
+    simplex_deviation: float  # largest |cos(mean a, mean b) + 1/(K−1)|: 0 at the regular simplex
+    largest_cosine: float  # of two classes; NaN with one class
+
+    def is_simplex(self, tolerance: float = 1e-3) -> bool:
+        """Classes collapsed, and their means a regular simplex, each to within `tolerance`."""
+        return self.collapse <= tolerance and self.simplex_deviation <= tolerance
+
+
+def arrangement(points: Tensor, labels: Tensor, classes: int) -> Arrangement:
+    """Measure `points` (n, d) of classes 0 … K−1, each with at least one point."""
+    means = torch.stack([points[labels == c].mean(dim=0) for c in range(classes)])
+    directions = unit(means)
+    cosines = (directions @ directions.T).clamp(-1, 1)
+    between = cosines[~torch.eye(classes, dtype=torch.bool)]
+    own = (unit(points) * directions[labels]).sum(dim=1)
+    return Arrangement(
+        means=means,
+        cosines=cosines,
+        collapse=max(0.0, float((1 - own).max())),
+        simplex_deviation=float((between + 1 / (classes - 1)).abs().max()) if classes > 1 else 0.0,
+        largest_cosine=float(between.max()) if classes > 1 else float("nan"),
+    )
+
+
+def simplex(classes: int, dim: int) -> Tensor:
+    """The corners of a regular simplex around the origin, unit rows (K, d); K ≤ d + 1."""
+    if classes > dim + 1:
+        raise OptionError(f"a regular simplex of {classes} corners needs at least {classes - 1} dimensions: got {dim}.")
+    centred = torch.eye(classes, dtype=torch.float64) - 1 / classes
+    # Its rows span K − 1 dimensions; the left singular vectors give coordinates in them.
+    left, singular, _ = torch.linalg.svd(centred)
+    corners = torch.zeros(classes, dim, dtype=torch.float64)
+    corners[:, : classes - 1] = (left * singular)[:, : classes - 1]
+    return unit(corners) if classes > 1 else torch.eye(1, dim, dtype=torch.float64)
+
+
+def class_labels(counts: tuple[int, ...]) -> Tensor:
+    """0, 0, …, 1, 1, …: as many of each class as `counts` says."""
+    return torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
+
+
+def class_counts(classes: int, points: int, counts: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Points per class: as given, or `points` spread evenly."""
+    if counts is not None:
+        if any(count < 1 for count in counts) or not counts:
+            raise OptionError(f"counts must give every class at least one point: got {counts}.")
+        return tuple(int(count) for count in counts)
+    if classes < 1 or points < classes:
+        raise OptionError(f"every one of {classes} classes needs a point: got points={points}.")
+    return tuple(points // classes + (c < points % classes) for c in range(classes))

@@ -1,0 +1,302 @@
+"""How long it takes to fit random labels: steps against the share of labels that are random (Graf et al., 2021)."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sincere.checks import check_choice
+from sincere.errors import OptionError
+from sincere.theory.objectives import CHOICES, LOSSES
+from sincere.theory.record import Record, columns
+from sincere.theory.regression import Estimate, exponential, mean_estimate, polynomial
+
+
+@dataclass(frozen=True)
+class FitTime:
+    """One network: how many steps until it fits its training labels."""
+
+    loss: str
+    share: float  # of labels that were drawn anew
+    seed: int
+    steps: int  # the last that was allowed, where it never fitted
+    fitted: bool
+
+
+@dataclass(frozen=True)
+class FitTrend:
+    """Steps of one loss against the share: lines and parabolas, one for each seed, and what they say together."""
+
+    loss: str
+    slope: Estimate  # of the line, steps for a share of 1
+    curvature: Estimate  # coefficient of share² in the parabola: above 0 is faster than linear
+    linear_r2: float  # of the lines, one for each seed
+
+    @property
+    def shape(self) -> str:
+        """What the interval of the curvature says."""
+        if self.curvature.above_zero:
+            return "faster than linear"
+        return "slower than linear" if self.curvature.below_zero else "no departure from a line"
+
+
+@dataclass(frozen=True)
+class RandomLabels(Record):
+    """Steps to fit by loss, share and seed, with tests of their trend."""
+
+    classes: int
+    samples: int
+    dim: int
+    hidden: int
+    separation: float
+    optimizer: str
+    rate: float
+    batch: int
+    temperature: float
+    threshold: float
+    max_steps: int
+    runs: tuple[FitTime, ...]
+    trends: tuple[FitTrend, ...]
+    growth: dict[str, Estimate]  # loss → its steps at the largest share over those at the least one above 0,
+    # divided by the same of cross-entropy; intervals over seeds. Empty without cross-entropy.
+
+    def steps(self, loss: str, share: float) -> tuple[int, ...]:
+        """Of one loss and share, by seed."""
+        return tuple(run.steps for run in self.runs if (run.loss, run.share) == (loss, share))
+
+    def trend(self, loss: str) -> FitTrend:
+        """The trend of one loss."""
+        for found in self.trends:
+            if found.loss == loss:
+                return found
+        raise OptionError(f"loss must be one that was run, {[t.loss for t in self.trends]}: got {loss!r}.")
+
+    @property
+    def unfitted(self) -> int:
+        """Runs that never fitted; their steps are too low, and so is every trend that has them."""
+        return sum(not run.fitted for run in self.runs)
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        return tuple(sorted({run.share for run in self.runs}))
+
+    def __str__(self) -> str:
+        title = (
+            f"steps until {100 * self.threshold:g} % of {self.samples} training labels are right, "
+            f"{self.classes} classes in {self.dim} dimensions, {self.optimizer}; "
+            f"mean over {len({run.seed for run in self.runs})} seeds"
+        )
+        table: list[tuple[str, ...]] = [
+            ("loss", *(f"{100 * share:g} % random" for share in self.shares), "curvature", "so")
+        ]
+        for trend in self.trends:
+            means = (sum(found) / len(found) for found in (self.steps(trend.loss, share) for share in self.shares))
+            table.append((trend.loss, *(f"{mean:.0f}" for mean in means), str(trend.curvature), trend.shape))
+        lines = [title, *columns(table)]
+        lines += [f"{loss} grew {ratio} times as much as cross_entropy" for loss, ratio in self.growth.items()]
+        return "\n".join([*lines, *([f"! {self.unfitted} runs never fitted"] if self.unfitted else [])])
+
+
+def random_labels(
+    losses: Sequence[str] = ("cross_entropy", "supcon"),
+    *,
+    shares: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0),
+    seeds: int = 3,
+    classes: int = 8,
+    samples: int = 256,
+    dim: int = 16,
+    hidden: int = 64,
+    separation: float = 5.0,
+    optimizer: Literal["sgd", "adam"] = "sgd",
+    rate: float = 0.05,
+    batch: int = 64,
+    temperature: float = 0.1,
+    threshold: float = 0.99,
+    max_steps: int = 3000,
+    every: int = 5,
+) -> RandomLabels:
+    """Train a small network on Gaussian clusters some of whose labels are random, until it fits all but 1 %.
+
+    A network of two hidden layers; "fitted" is the argmax of the logits for cross-entropy, and the nearest class mean
+    of the embeddings for a contrastive loss, on all training samples. For each seed and share both losses see the
+    same samples, labels and batches. SGD has momentum 0.9.
+
+    Args:
+        losses: contrastive losses, or "cross_entropy".
+        shares: of labels that are drawn anew, each uniform over the classes.
+        seeds: runs of each, with seeds 0, 1, …; at least two, since intervals are over seeds.
+        classes: clusters.
+        samples: points altogether.
+        dim: of the points.
+        hidden: width of the network.
+        separation: norm of the clusters' centres; the noise around them has deviation 1 in each direction.
+        optimizer: "sgd" or "adam". It matters: see docs/theory.md.
+        rate: learning rate.
+        batch: samples of a step.
+        temperature: of the contrastive losses.
+        threshold: share of training samples that must be right.
+        max_steps: after which a run is given up.
+        every: steps between two looks at the training accuracy.
+    """
+    check_choice("optimizer", optimizer, ("sgd", "adam"))
+    for loss in losses:
+        check_choice("loss", loss, CHOICES)
+    if len(set(shares)) < 3 or min(shares) < 0 or max(shares) > 1 or seeds < 2:
+        raise OptionError(
+            "a curvature needs at least three shares from 0 to 1, and its interval two seeds: "
+            f"got shares={tuple(shares)}, seeds={seeds}."
+        )
+    training = _Training(optimizer, rate, batch, temperature, threshold, max_steps, every)
+    runs = []
+    for loss in losses:
+        for share in shares:
+            for seed in range(seeds):
+                points, labels = _clusters(samples, classes, dim, separation, share, seed)
+                network, weights = _network(dim, hidden, classes if loss == "cross_entropy" else 16, seed)
+                steps, fitted = _steps_to_fit(loss, points, labels, network, weights, training, seed)
+                runs.append(FitTime(loss, float(share), seed, steps, fitted))
+    return RandomLabels(
+        classes=classes,
+        samples=samples,
+        dim=dim,
+        hidden=hidden,
+        separation=separation,
+        optimizer=optimizer,
+        rate=rate,
+        batch=batch,
+        temperature=temperature,
+        threshold=threshold,
+        max_steps=max_steps,
+        runs=tuple(runs),
+        trends=tuple(_trend(loss, runs) for loss in losses),
+        growth=_growth(losses, runs),
+    )
+
+
+def _clusters(
+    samples: int, classes: int, dim: int, separation: float, share: float, seed: int
+) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    centres = torch.randn(classes, dim, dtype=torch.float64, generator=generator)
+    centres = separation * centres / centres.norm(dim=1, keepdim=True)
+    labels = torch.arange(samples) % classes
+    points = centres[labels] + torch.randn(samples, dim, dtype=torch.float64, generator=generator)
+    # The same order and the same new labels for every share, so that a larger share is more of the same.
+    order = torch.randperm(samples, generator=generator)
+    drawn = torch.randint(classes, (samples,), generator=generator)
+    chosen = order[: round(share * samples)]
+    labels[chosen] = drawn[chosen]
+    return points, labels
+
+
+def _network(dim: int, hidden: int, outputs: int, seed: int) -> tuple[Callable[[Tensor], Tensor], list[Tensor]]:
+    generator = torch.Generator().manual_seed(1000 + seed)
+    weights: list[Tensor] = []
+    for inputs, size in ((dim, hidden), (hidden, hidden), (hidden, outputs)):
+        weights.append(torch.randn(size, inputs, dtype=torch.float64, generator=generator) * (2 / inputs) ** 0.5)
+        weights.append(torch.zeros(size, dtype=torch.float64))
+    for weight in weights:
+        weight.requires_grad_()
+
+    def network(x: Tensor) -> Tensor:
+        x = F.relu(F.linear(x, weights[0], weights[1]))
+        x = F.relu(F.linear(x, weights[2], weights[3]))
+        return F.linear(x, weights[4], weights[5])
+
+    return network, weights
+
+
+@dataclass(frozen=True)
+class _Training:
+    """How a network is trained, and when it has fitted."""
+
+    optimizer: str
+    rate: float
+    batch: int
+    temperature: float
+    threshold: float
+    max_steps: int
+    every: int
+
+    def descend(self, weights: list[Tensor]) -> torch.optim.Optimizer:
+        if self.optimizer == "sgd":
+            return torch.optim.SGD(weights, lr=self.rate, momentum=0.9)
+        return torch.optim.Adam(weights, lr=self.rate)
+
+
+def _steps_to_fit(
+    loss: str,
+    points: Tensor,
+    labels: Tensor,
+    network: Callable[[Tensor], Tensor],
+    weights: list[Tensor],
+    training: _Training,
+    seed: int,
+) -> tuple[int, bool]:
+    descend = training.descend(weights)
+    generator = torch.Generator().manual_seed(2000 + seed)
+    for step in range(training.max_steps + 1):
+        if (
+            step % training.every == 0
+            and _training_accuracy(loss, network(points).detach(), labels) >= training.threshold
+        ):
+            return step, True
+        rows = torch.randperm(len(labels), generator=generator)[: training.batch]
+        output = network(points[rows])
+        value = (
+            F.cross_entropy(output, labels[rows])
+            if loss == "cross_entropy"
+            else LOSSES[loss](output, labels[rows], temperature=training.temperature, backend="dense")
+        )
+        descend.zero_grad()
+        value.backward()  # type: ignore[no-untyped-call]
+        descend.step()
+    return training.max_steps, False
+
+
+def _training_accuracy(loss: str, output: Tensor, labels: Tensor) -> float:
+    if loss != "cross_entropy":
+        output = F.normalize(output, dim=1)
+        means = output.new_zeros(int(labels.max()) + 1, output.shape[1]).index_add_(0, labels, output)
+        output = output @ F.normalize(means, dim=1).T
+    return float((output.argmax(dim=1) == labels).double().mean())
+
+
+def _trend(loss: str, runs: Sequence[FitTime]) -> FitTrend:
+    """A line and a parabola for each seed. Shares of one seed have samples in common, and long runs vary more than
+    short ones, so that only the seeds are independent and alike: intervals are over them."""
+    slopes, curvatures, left, total = [], [], 0.0, 0.0
+    own = [run for run in runs if run.loss == loss]
+    for seed in sorted({run.seed for run in own}):
+        shares = [run.share for run in own if run.seed == seed]
+        steps = [float(run.steps) for run in own if run.seed == seed]
+        intercept, slope = polynomial(shares, steps, 1)
+        slopes.append(slope)
+        curvatures.append(polynomial(shares, steps, 2)[2])
+        mean = sum(steps) / len(steps)
+        left += sum((y - intercept - slope * x) ** 2 for x, y in zip(shares, steps, strict=True))
+        total += sum((y - mean) ** 2 for y in steps)
+    r2 = 1 - left / total if total else math.nan
+    return FitTrend(loss, mean_estimate(slopes), mean_estimate(curvatures), r2)
+
+
+def _growth(losses: Sequence[str], runs: Sequence[FitTime]) -> dict[str, Estimate]:
+    low = min(run.share for run in runs if run.share > 0)
+    high = max(run.share for run in runs)
+    steps = {(run.loss, run.share, run.seed): max(1, run.steps) for run in runs}
+    seeds = sorted({run.seed for run in runs})
+    if "cross_entropy" not in losses:
+        return {}
+
+    def grown(loss: str, seed: int) -> float:
+        return math.log(steps[loss, high, seed] / steps[loss, low, seed])
+
+    return {
+        loss: exponential(mean_estimate([grown(loss, seed) - grown("cross_entropy", seed) for seed in seeds]))
+        for loss in losses
+        if loss != "cross_entropy"
+    }

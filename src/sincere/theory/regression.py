@@ -1,0 +1,62 @@
+"""Straight lines and parabolas through measured points, and t intervals of means."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from sincere.errors import InputError
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3g} ({self.low:.3g} to {self.high:.3g})"
+
+    @property
+    def above_zero(self) -> bool:
+        return self.low > 0
+
+    @property
+    def below_zero(self) -> bool:
+        return self.high < 0
+
+
+def polynomial(x: Sequence[float], y: Sequence[float], degree: int) -> tuple[float, ...]:
+    """Least squares of y on 1, x, … x^degree: its coefficients in this order."""
+    if len(x) != len(y) or len(set(x)) <= degree:
+        raise InputError(f"a polynomial of degree {degree} needs {degree + 1} places: got x={x}, y={y}.")
+    places = torch.tensor(list(x), dtype=torch.float64)
+    design = torch.stack([places**power for power in range(degree + 1)], dim=1)
+    values = torch.tensor(list(y), dtype=torch.float64).unsqueeze(1)
+    found: list[float] = torch.linalg.lstsq(design, values).solution.squeeze(1).tolist()
+    return tuple(found)
+
+
+def mean_estimate(values: Sequence[float]) -> Estimate:
+    """The mean of independent values with its t interval."""
+    if len(values) < 2:
+        raise InputError(f"an interval needs at least two values: got {len(values)}.")
+    found = torch.tensor(list(values), dtype=torch.float64)
+    mean = float(found.mean())
+    half = t_quantile(len(values) - 1) * float(found.std()) / len(values) ** 0.5
+    return Estimate(mean, mean - half, mean + half)
+
+
+def exponential(estimate: Estimate) -> Estimate:
+    """The estimate of a logarithm as a ratio."""
+    return Estimate(math.exp(estimate.value), math.exp(estimate.low), math.exp(estimate.high))
+
+
+def t_quantile(freedom: int, level: float = 0.975) -> float:
+    """Student's t: the quantile that makes a two-sided 95 % interval."""
+    from scipy.stats import t
+
+    return float(t.ppf(level, freedom))
