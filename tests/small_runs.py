@@ -6,6 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from sincere import SINCERELoss
 from sincere.data import LabelledData, Splits
 from sincere.train import (
     BatchesConfig,
@@ -68,3 +69,14 @@ def small_config(**changes: object) -> TrainConfig:
         reporting=ReportingConfig(log_every=2, validate_every=2, neighbours=3, checkpoint_seconds=None),
     )
     return replace(plain, **changes)
+
+
+class Scaled(nn.Module):
+    """A loss of one's own, `small_runs:Scaled`: SINCERE, `scale` times."""
+
+    def __init__(self, *, temperature: float, scale: float) -> None:
+        super().__init__()
+        self.own, self.scale = SINCERELoss(temperature=temperature), scale
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        return self.scale * self.own(embeddings, labels)

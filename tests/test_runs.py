@@ -169,8 +169,16 @@ def test_provenance_outside_of_git(tmp_path, monkeypatch):
     found = json.loads(json.dumps(provenance(seed=7)))
     assert found["commit"] is None
     assert found["seed"] == 7
-    assert found["command"] == f"{Path(sys.executable).name} -m sincere train 'my data.csv'"
+    assert found["command"] == "python3 -m sincere train 'my data.csv'"
     assert found["versions"]["torch"] == torch.__version__
+
+
+def test_provenance_names_an_installed_script_as_people_type_it(monkeypatch):
+    script = str(Path(sys.executable).parent / "sincere")
+    monkeypatch.setattr(sys, "orig_argv", [sys.executable, script, "reproduce", "table-2"])
+    assert provenance(seed=0)["command"] == "sincere reproduce table-2"
+    monkeypatch.setattr(sys, "orig_argv", ["/usr/bin/python3", "train.py"])
+    assert provenance(seed=0)["command"] == "python3 train.py"
 
 
 def test_provenance_in_a_repository(tmp_path, monkeypatch):

@@ -18,7 +18,9 @@ from sincere.train import (
     ScheduleConfig,
     TrainConfig,
     ViewsConfig,
+    train,
 )
+from small_runs import small_config, small_splits
 
 PAPER = TrainConfig(
     batches=BatchesConfig(512, "shuffled", drop_last=False),
@@ -107,3 +109,28 @@ def test_a_file_that_is_no_configuration(tmp_path):
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(InputError, match="must be JSON"):
         TrainConfig.load(tmp_path)
+
+
+def test_a_loss_of_ones_own(tmp_path):
+    own = LossConfig("small_runs:Scaled", temperature=0.2, options={"scale": 1.0})
+    config = small_config(loss=own)
+    assert TrainConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    found = train(config, run=tmp_path / "own", data=small_splits(), show="off")
+    same = train(small_config(loss=LossConfig("sincere", 0.2)), run=tmp_path / "ours", data=small_splits(), show="off")
+    assert found.finished
+    assert found.excess is None  # no floor is known of it
+    assert found.loss == same.loss
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no_such_package.losses:Mine", "does not find"),
+        ("small_runs:Missing", "does not have"),
+        ("small_runs:small_splits", "must return a torch.nn.Module|unexpected keyword"),
+        ("sinceer", "package.module:factory"),
+    ],
+)
+def test_losses_that_are_not_there(name, message):
+    with pytest.raises((OptionError, TypeError), match=message):
+        LossConfig(name)

@@ -117,7 +117,6 @@ def test_says_why_it_cannot_run(options, words):
         SF.sincere(options.pop("embeddings"), options.pop("labels"), backend="triton", **options)
 
 
-@pytest.mark.skipif("SINCERE_COMPILE_KERNELS" not in os.environ, reason="takes minutes: set SINCERE_COMPILE_KERNELS=1")
 @pytest.mark.parametrize("capability", [80, 90])
 def test_kernels_compile_without_a_gpu(capability, tmp_path):
     """Registers and spills stay at what is recorded: a change that spills is seen before it is slow."""

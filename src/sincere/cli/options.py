@@ -40,8 +40,8 @@ Loss = Annotated[
     str | None,
     _option(
         "--loss",
-        "sincere (default), supcon, infonce, eps_supinfonce, decoupled, spread, set_nce; or cross_entropy, "
-        "fixed_simplex.",
+        "sincere (default), supcon, infonce, eps_supinfonce, decoupled, spread, set_nce; cross_entropy, fixed_simplex; "
+        "or a loss of your own, package.module:factory.",
         MODEL,
     ),
 ]

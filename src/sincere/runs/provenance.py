@@ -19,7 +19,7 @@ def provenance(*, seed: int) -> dict[str, Any]:
     """Command, commit, versions, hardware, seed and time, as JSON."""
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": shlex.join([Path(sys.executable).name, *sys.orig_argv[1:]]),
+        "command": _command(),
         "seed": seed,
         "commit": _commit(Path.cwd()),
         "sincere_commit": _commit(Path(__file__).parent),
@@ -39,6 +39,14 @@ def hardware() -> dict[str, Any]:
         found["gpus"] = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
         found["cuda"] = torch.version.cuda
     return found
+
+
+def _command() -> str:
+    """As somebody would type it: an installed script by its name, without the folder of this environment."""
+    python, *words = sys.orig_argv
+    if words and Path(words[0]).absolute().parent == Path(sys.executable).parent:
+        return shlex.join([Path(words[0]).name, *words[1:]])
+    return shlex.join([Path(python).name, *words])
 
 
 def _versions() -> dict[str, str]:

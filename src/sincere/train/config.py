@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from torch import nn
+
 from sincere.checks import check_choice, check_temperature
 from sincere.errors import OptionError
 from sincere.losses.modules import (
@@ -16,13 +18,13 @@ from sincere.losses.modules import (
     SupConLoss,
 )
 from sincere.train.fields import check_at_least, check_fields
+from sincere.train.own_loss import own_loss
 from sincere.types import Kind
 
-LossName = Literal["sincere", "supcon", "infonce", "eps_supinfonce", "decoupled", "spread", "set_nce"]
 Objective = Literal["contrastive", "cross_entropy", "fixed_simplex", "joint"]
 Compile = Literal["off", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
 
-LOSSES: dict[LossName, type[ContrastiveLoss]] = {
+LOSSES: dict[str, type[ContrastiveLoss]] = {
     "sincere": SINCERELoss,
     "supcon": SupConLoss,
     "infonce": InfoNCELoss,
@@ -117,9 +119,14 @@ class HeadConfig:
 
 @dataclass(frozen=True)
 class LossConfig:
-    """A contrastive loss by name; `options` are those of its module: epsilon, alpha, form, method, similarity, …"""
+    """A contrastive loss by name; `options` are those of its module: epsilon, alpha, form, method, similarity, …
 
-    name: LossName = "sincere"
+    name: sincere, supcon, infonce, eps_supinfonce, decoupled, spread, set_nce; or a loss of your own as
+        "package.module:factory", called as factory(temperature=…, **options) and returning a module that turns
+        embeddings (b, v, d) and labels (b,) into a number. On several processes it must take gather=True too.
+    """
+
+    name: str = "sincere"
     temperature: float = 0.1
     learnable_temperature: bool = False
     options: dict[str, Any] = field(default_factory=dict)
@@ -133,8 +140,13 @@ class LossConfig:
         check_choice("reduction", self.options.get("reduction", "mean"), REDUCTIONS)
         self.build()
 
-    def build(self, *, gather: bool = False, include_batch: bool = False) -> ContrastiveLoss:
+    def build(self, *, gather: bool = False, include_batch: bool = False) -> nn.Module:
         """The loss as a module."""
+        if ":" in self.name:
+            if self.learnable_temperature:
+                raise OptionError("learnable_temperature belongs to the losses of this library: learn it in your own.")
+            return own_loss(self.name, temperature=self.temperature, gather=gather, **self.options)
+        check_choice("loss", self.name, (*LOSSES, "package.module:factory"))
         return LOSSES[self.name](
             temperature=self.temperature,
             learnable_temperature=self.learnable_temperature,

@@ -1,0 +1,112 @@
+"""Write docs/claims.md and the README's table from the results that are kept here. Nothing in them is typed by hand.
+
+python reproduce/write_pages.py          # after `sincere reproduce CLAIM`
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sincere.claims import CLAIMS, Claim, ClaimResult, kept_results
+from sincere.claims.reproduce import Kept
+from sincere.claims.results import counts, markdown_table
+
+HERE = Path(__file__).resolve().parent
+README, PAGE = HERE.parent / "README.md", HERE.parent / "docs" / "claims.md"
+START, END = "<!-- claims: start, written by reproduce/write_pages.py -->", "<!-- claims: end -->"
+INTRODUCTION = """# The papers' claims, one by one
+
+<!-- Written by reproduce/write_pages.py from the results in reproduce/: edit those, not this page. -->
+
+`sincere reproduce` lists every claim, `sincere reproduce NAME` runs one: the paper's figure, ours with its interval
+and n, and a verdict by criteria that the result states. The quick form needs two cores and some three minutes, and
+stands in for the paper's data with scikit-learn's digits where the paper trains; `--full` is the paper's data and
+sizes. A claim that holds on CIFAR need not hold on digits, and the other way round: where only the quick form has
+run, the verdict is on that. Verdicts *answered* belong to questions that the papers leave open.
+"""
+
+
+def main() -> None:
+    results = kept_results(HERE)
+    PAGE.write_text(page(results), encoding="utf-8")
+    README.write_text(with_table(README.read_text(encoding="utf-8"), results), encoding="utf-8")
+
+
+def with_table(text: str, results: dict[int, ClaimResult]) -> str:
+    """The README with the newest table between its markers."""
+    before, _, rest = text.partition(START)
+    after = rest.partition(END)[2]
+    return f"{before}{START}\n\n{summary(results)}\n\n{END}{after}"
+
+
+def summary(results: dict[int, ClaimResult]) -> str:
+    """How many of each verdict, and a line a claim."""
+    found = counts(results.values())
+    told = ", ".join(f"{number} {verdict}" for verdict, number in sorted(found.items(), key=lambda item: -item[1]))
+    full = sum(result.form == "full" for result in results.values())
+    rows = [
+        f"| {one.number} | [{in_cell(one.statement)}](docs/claims.md#{one.name}) | {verdict(results.get(one.number))} |"
+        for one in CLAIMS
+    ]
+    return "\n".join(
+        [
+            f"Of {len(CLAIMS)} claims and open questions {len(results)} have been run, {full} of them at full size: "
+            f"{told}.",
+            "",
+            "<details><summary>All of them</summary>",
+            "",
+            "| | claim | verdict |",
+            "|---|---|---|",
+            *rows,
+            "",
+            "</details>",
+        ]
+    )
+
+
+def verdict(result: ClaimResult | None) -> str:
+    return "not run yet" if result is None else f"{result.verdict}{'' if result.form == 'full' else ', quick form'}"
+
+
+def page(results: dict[int, ClaimResult]) -> str:
+    sections = [line for claim in CLAIMS for line in section(claim, results.get(claim.number))]
+    return "\n".join([INTRODUCTION, markdown_table(results), "", *sections])
+
+
+def section(claim: Claim, result: ClaimResult | None) -> Iterator[str]:
+    """One claim: what it says, every figure, the verdict with its criteria, the picture, and where it came from."""
+    yield f"## {claim.name}"
+    yield f"\n{claim.number}. {capital(claim.statement)} ({claim.source}). Paper: {claim.paper}.\n"
+    if result is None:
+        yield "Not run yet.\n"
+        return
+    yield "| ours | | n | paper |"
+    yield "|---|---|---|---|"
+    for one in result.measured:
+        yield "| " + " | ".join(in_cell(text) for text in (one.what, str(one), one.n or "", one.paper or "")) + " |"
+    yield f"\n**{result.verdict}**: {result.reason} {capital(result.setting)}.\n"
+    picture = Kept(HERE / claim.name, result.form).picture
+    if picture.exists():
+        yield f"![{claim.statement}](../reproduce/{claim.name}/{picture.name})\n"
+    yield f"{provenance(result)}\n"
+
+
+def capital(words: str) -> str:
+    return words[0].upper() + words[1:]
+
+
+def in_cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def provenance(result: ClaimResult) -> str:
+    found = result.provenance
+    machine = ", ".join(found["hardware"].get("gpus", [])) or f"CPU, {found['hardware']['threads']} thread(s)"
+    commit = (found.get("sincere_commit") or found.get("commit") or "unknown")[:9]
+    return (
+        f"`{found['command']}`, seed {found['seed']}, {result.seconds:.0f} s, {machine}, "
+        f"torch {found['versions']['torch']}, commit {commit}, {found['started'][:10]}."
+    )
+
+
+if __name__ == "__main__":
+    main()

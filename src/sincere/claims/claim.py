@@ -1,0 +1,70 @@
+"""A claim of a paper: what it says, and how to find out."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sincere.claims.laboratory import Laboratory
+from sincere.claims.record import Form, Measured, Verdict
+from sincere.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Under which a claim is run."""
+
+    form: Form
+    seed: int
+    laboratory: Laboratory  # where models are trained, and kept for the claims that share them
+    data: Mapping[str, str] = field(default_factory=dict)  # where the user keeps what cannot be embedded
+    say: Callable[[str], None] = lambda words: None
+
+    @property
+    def full(self) -> bool:
+        return self.form == "full"
+
+    def path_of(self, name: str) -> str:
+        """Where a data set is; the full forms need real ones."""
+        if name not in self.data:
+            raise InputError(
+                f"this claim needs {name}: say where it is with --data {name}=PATH (data={{{name!r}: PATH}} in Python)."
+            )
+        return self.data[name]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What running a claim found.
+
+    setting: what was run, in words. rows: the figure's data, kept as CSV. draw: fills a matplotlib figure.
+    """
+
+    verdict: Verdict
+    reason: str
+    setting: str
+    measured: tuple[Measured, ...]
+    rows: tuple[Row, ...] = ()
+    draw: "Callable[[Figure], None] | None" = None
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim by number and name.
+
+    statement: what the paper says, in our words. paper: its figure, or what would have to be seen.
+    needs: data sets that the full form reads from the user's disk.
+    """
+
+    number: int
+    name: str
+    source: str
+    statement: str
+    paper: str
+    run: Callable[[Conditions], Outcome]
+    needs: tuple[str, ...] = ()

@@ -1,0 +1,180 @@
+"""Claim 25, an open question: what classes of unequal size, and more classes than corners, do to the optimum."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from math import cos, radians, sqrt
+from typing import TYPE_CHECKING
+
+from sincere.claims.claim import Claim, Conditions, Outcome
+from sincere.claims.palette import COLOURS, GREY, TITLES
+from sincere.claims.record import Measured, number
+from sincere.theory import ImbalanceOptimum, ImbalanceRow, SphereOptimum, imbalance_optimum, sphere_optimum
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LOSSES = ("sincere", "supcon", "cross_entropy")
+# The least largest cosine of K points on S² (Tammes' problem): tetrahedron, octahedron, square antiprism, icosahedron.
+TAMMES = {4: -1 / 3, 6: 0.0, 8: cos(radians(74.8585)), 12: 1 / sqrt(5)}
+
+
+def imbalance(conditions: Conditions) -> Outcome:
+    """Angles between large and small classes by ratio, by temperature, by reduction and by number of classes."""
+    ratios = (1, 2, 5, 10, 25, 50) if conditions.full else (1, 2, 5, 10, 25)
+    starts = 5 if conditions.full else 1
+    optimum = partial(imbalance_optimum, starts=starts, seed=conditions.seed)
+    studies = {
+        "mean over anchors, τ = 0.5": optimum(LOSSES, ratios=ratios),
+        "mean over anchors, τ = 0.1": optimum(("sincere", "supcon"), ratios=ratios[::2], temperature=0.1),
+        "mean over classes, τ = 0.5": optimum(("sincere", "supcon"), ratios=ratios, reduction="class_mean"),
+    }
+    by_classes = [
+        optimum(("sincere", "supcon"), ratios=(10,), majority=half, minority=half, dim=2 * half) for half in (2, 4, 8)
+    ]
+    crowded = [
+        sphere_optimum(loss, classes=classes, points=5 * classes, temperature=0.1, starts=3 * starts, steps=1500)
+        for classes in TAMMES
+        for loss in ("sincere", "supcon")
+    ]
+    plain = next(iter(studies.values()))
+    return Outcome(
+        "answered",
+        answer(studies, by_classes, crowded),
+        f"free points on a sphere: 2 large and 2 small classes of {plain.members} in 3 dimensions, large ones up to "
+        f"{ratios[-1]} times as large; as many large as small classes, 4 to 16 of them, 10 times as large; and 4 to "
+        f"12 equal "
+        f"classes in 3 dimensions; best of {starts} start{'s' if starts > 1 else ''}",
+        (*_figures(studies), *_crowded_figures(crowded)),
+        (
+            *_rows(studies),
+            *_rows({f"{2 * one.majority} classes": one for one in by_classes}),
+            *map(_crowded_row, crowded),
+        ),
+        lambda figure: _draw(figure, studies, by_classes, crowded),
+    )
+
+
+def answer(
+    studies: Mapping[str, ImbalanceOptimum], by_classes: Sequence[ImbalanceOptimum], crowded: Sequence[SphereOptimum]
+) -> str:
+    """In plain words, from the figures."""
+    plain, cold, weighed = studies.values()
+    last = {loss: plain.of(loss)[-1] for loss in LOSSES}
+    merged = plain.merging_ratio("sincere")
+    of_merging = f"SINCERE's share one direction from a ratio of {merged}" if merged else "SINCERE's never merge"
+    fewer, more = (one.of("sincere")[0].minority_cosine for one in (by_classes[0], by_classes[-1]))
+    over_classes = {loss: weighed.of(loss)[-1] for loss in ("sincere", "supcon")}
+    return (
+        "Imbalance breaks the simplex, and small classes move together: at a ratio of "
+        f"{last['sincere'].ratio} the cosine of two of them, {number(-1 / 3)} at the simplex, is "
+        + ", ".join(f"{number(last[loss].minority_cosine)} with {TITLES[loss]}" for loss in LOSSES)
+        + f" (τ = 0.5; {of_merging}), less with a lower temperature (SINCERE "
+        f"{number(cold.of('sincere')[-1].minority_cosine)} "
+        f"at τ = 0.1), with more classes ({number(fewer)} with 4, {number(more)} with 16 at a ratio of 10), and for "
+        f"SINCERE with "
+        f"the mean over classes ({number(over_classes['sincere'].minority_cosine)}; SupCon "
+        f"{number(over_classes['supcon'].minority_cosine)}, its large classes at "
+        f"{number(over_classes['supcon'].majority_cosine)}). "
+        "With more than d + 1 equal classes each still collapses, and the largest cosine of two means comes within "
+        f"{number(farthest(crowded))} of the best packing."
+    )
+
+
+def farthest(crowded: Sequence[SphereOptimum]) -> float:
+    """Largest gap between the largest cosine found and that of the best packing."""
+    return max(abs(one.arrangement.largest_cosine - TAMMES[one.classes]) for one in crowded)
+
+
+def _figures(studies: Mapping[str, ImbalanceOptimum]) -> list[Measured]:
+    return [
+        Measured(f"cosine of small classes at {row.ratio}:1, {TITLES[loss]}, {name}", row.minority_cosine)
+        for name, study in studies.items()
+        for loss in dict.fromkeys(row.loss for row in study.rows)
+        for row in study.of(loss)[-1:]
+    ]
+
+
+def _crowded_figures(crowded: Sequence[SphereOptimum]) -> list[Measured]:
+    return [
+        Measured(
+            f"largest cosine of {one.classes} classes in 3 dimensions, SINCERE",
+            one.arrangement.largest_cosine,
+            paper=f"{number(TAMMES[one.classes])} is the best packing",
+        )
+        for one in crowded
+        if one.loss == "sincere" and one.classes > 4
+    ]
+
+
+def _rows(studies: Mapping[str, ImbalanceOptimum]) -> list[dict[str, object]]:
+    names = "loss ratio majority_cosine between_cosine minority_cosine collapse value simplex_value converged"
+    return [
+        {"study": name, **{field: getattr(row, field) for field in names.split()}}
+        for name, study in studies.items()
+        for row in study.rows
+    ]
+
+
+def _crowded_row(one: SphereOptimum) -> dict[str, object]:
+    cosine = one.arrangement.largest_cosine
+    crowd = {"study": f"{one.classes} equal classes, d = 3", "loss": one.loss, "ratio": 1, "collapse": one.collapse}
+    return crowd | {"largest_cosine": cosine, "best_packing": TAMMES[one.classes], "converged": one.converged}
+
+
+def _draw(
+    figure: "Figure",
+    studies: Mapping[str, ImbalanceOptimum],
+    by_classes: Sequence[ImbalanceOptimum],
+    crowded: Sequence[SphereOptimum],
+) -> None:
+    left, middle, right = figure.subplots(1, 3)
+    for (name, study), style in zip(studies.items(), ("-", ":", "--"), strict=True):
+        for loss in dict.fromkeys(row.loss for row in study.rows):
+            _draw_rows(left, study.of(loss), style, COLOURS[loss])
+        left.plot([], [], style, color=GREY, label=name.replace(" over", "\nover"))
+    left.axhline(-1 / 3, color=GREY, linewidth=0.8)
+    left.annotate("simplex", (1, -0.42), fontsize=8, color=GREY)
+    ticks = [row.ratio for row in next(iter(studies.values())).of("sincere")]
+    left.set(
+        xscale="log", xlabel="large : small", ylabel="cosine of two small classes", ylim=(-0.5, 1.9), title="4 classes"
+    )
+    left.set_xticks(ticks, map(str, ticks))
+    left.set_yticks((-0.5, 0, 0.5, 1))
+    left.minorticks_off()
+    left.legend(frameon=False, fontsize=7, loc="upper left")
+    for loss in ("sincere", "supcon"):
+        places = [2 * one.majority for one in by_classes]
+        middle.plot(places, [one.of(loss)[0].minority_cosine for one in by_classes], marker="o", color=COLOURS[loss])
+    middle.plot(places, [-1 / (place - 1) for place in places], color=GREY, linewidth=0.8)
+    middle.set(xlabel="classes, half of them small", title="10 : 1", ylim=(-0.5, 1))
+    middle.set_xticks(places)
+    for loss, marker in (("sincere", "o"), ("supcon", "x")):
+        chosen = [one for one in crowded if one.loss == loss]
+        cosines = [one.arrangement.largest_cosine for one in chosen]
+        right.plot(
+            [one.classes for one in chosen], cosines, marker, color=COLOURS[loss], markersize=7, linestyle="none"
+        )
+    right.plot(list(TAMMES), list(TAMMES.values()), color=GREY, linewidth=1, label="best packing")
+    right.set(xlabel="equal classes, d = 3", ylabel="largest cosine of two means", title="K > d + 1")
+    right.set_xticks(list(TAMMES))
+    right.legend(frameon=False, fontsize=8)
+    for loss in LOSSES:
+        middle.plot([], [], color=COLOURS[loss], label=TITLES[loss])
+    middle.legend(frameon=False, fontsize=8, loc="upper right")
+
+
+def _draw_rows(axis: "Axes", rows: Sequence[ImbalanceRow], style: str, colour: str) -> None:
+    axis.plot([row.ratio for row in rows], [row.minority_cosine for row in rows], style, marker=".", color=colour)
+
+
+CLASS_SIZES = (
+    Claim(
+        25,
+        "imbalance",
+        "open question on Feeney and Hughes 2023 and Graf et al. 2021, whose theorems need balanced classes",
+        "what do unequal classes, and many of them, do to the optimum?",
+        "not examined",
+        imbalance,
+    ),
+)

@@ -1,0 +1,98 @@
+"""The training experiments that several claims read: the same runs, trained once.
+
+The quick form trains a small CNN on scikit-learn's digits; the full form a ResNet-18 on CIFAR with the paper's settings
+(Feeney and Hughes, 2023, Section 4.3), whose ResNet-50 takes four times as long.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sincere.claims.claim import Conditions
+from sincere.claims.laboratory import Trained
+from sincere.evaluate import Evaluation, EvaluationOptions
+from sincere.evaluate.options import Method
+from sincere.recipes.cifar import LossName, paper
+from sincere.recipes.demo import demo_configs
+from sincere.train import LossConfig, TrainConfig
+
+QUICK_SEEDS = 3
+BOTH: tuple[LossName, ...] = ("sincere", "supcon")
+TITLES = {"sincere": "SINCERE", "supcon": "SupCon"}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One data set and encoder on which losses are compared; whatever is not named is the same for all of them."""
+
+    data: str
+    title: str  # data, encoder, epochs, in words
+    seeds: tuple[int, ...]
+    plain: TrainConfig
+    probe: Method  # which linear classifier speaks for it
+    conditions: Conditions
+
+    def config(self, loss: LossName, seed: int) -> TrainConfig:
+        return replace(self.plain, loss=LossConfig(loss, self.plain.loss.temperature), seed=seed)
+
+    def run(self, loss: LossName, seed: int) -> Trained:
+        """Trained with one loss from one seed."""
+        return self.variant(f"{loss}-{seed}", self.config(loss, seed))
+
+    def variant(self, name: str, config: TrainConfig) -> Trained:
+        """Trained with any other settings, under a name of its own."""
+        name = f"{self.data}-{name}"
+        self.conditions.say(f"run {name}")
+        return self.conditions.laboratory.trained(name, config)
+
+    def runs(self, loss: LossName) -> Iterator[Trained]:
+        for seed in self.seeds:
+            yield self.run(loss, seed)
+
+    def evaluation(self, run: Trained) -> Evaluation:
+        """Linear classifier on the features, k-NN and class means on the embeddings."""
+        methods: tuple[Method, ...] = ("knn", "class_means", "linear")
+        if self.probe == "linear_paper":
+            methods = (*methods, "linear_paper")
+        return run.evaluation(EvaluationOptions(methods=methods))
+
+    @property
+    def rows_of_a_batch(self) -> int:
+        """Embeddings that meet in one batch."""
+        return self.plain.batches.size * self.plain.views.count
+
+
+def experiments(conditions: Conditions) -> tuple[Experiment, ...]:
+    """Digits for the quick form, CIFAR-10 and CIFAR-100 for the full one."""
+    if not conditions.full:
+        return (digits(conditions),)
+    return (cifar(conditions, 10), cifar(conditions, 100))
+
+
+def digits(conditions: Conditions, *, seeds: int = QUICK_SEEDS) -> Experiment:
+    plain = demo_configs(seed=conditions.seed)["sincere"]
+    plain = replace(plain, reporting=replace(plain.reporting, validate_every=0, log_every=1000))
+    title = f"scikit-learn's digits, small CNN, {plain.epochs} epochs, batch {plain.batches.size}"
+    first = conditions.seed
+    return Experiment("digits", title, tuple(range(first, first + seeds)), plain, "linear", conditions)
+
+
+def few_digits(conditions: Conditions, *, seeds: int = QUICK_SEEDS) -> Experiment:
+    """A fifth of the digits to train on and most of them to judge by: what helps shows where samples are few."""
+    whole = digits(conditions, seeds=seeds)
+    plain = replace(
+        whole.plain,
+        data=replace(whole.plain.data, validation_share=0.1, test_share=0.7),
+        batches=replace(whole.plain.batches, size=64),
+        epochs=30,
+    )
+    title = f"a fifth of scikit-learn's digits, small CNN, {plain.epochs} epochs, batch {plain.batches.size}"
+    return replace(whole, data="few-digits", title=title, plain=plain)
+
+
+def cifar(conditions: Conditions, classes: int) -> Experiment:
+    """One run each, as in the paper."""
+    plain = paper("sincere", classes, "resnet18")
+    source = f"cifar{classes}:{conditions.path_of(f'cifar{classes}')}"
+    plain = replace(plain, data=replace(plain.data, source=source))
+    title = f"CIFAR-{classes}, ResNet-18 (the paper: ResNet-50), {plain.epochs:,} epochs, batch 512"
+    return Experiment(f"cifar{classes}", title, (conditions.seed,), plain, "linear_paper", conditions)

@@ -1,0 +1,225 @@
+"""Claims 21 and 22: errors of cross-entropy, a fixed simplex and SupCon, and how close they come to the simplex."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sincere.claims.claim import Claim, Conditions, Outcome
+from sincere.claims.experiments import Experiment, cifar, few_digits
+from sincere.claims.objectives import Side, accuracy, contrastive, counted, difference, objective
+from sincere.claims.pictures import COLOURS
+from sincere.claims.record import Measured, Verdict
+from sincere.claims.statistics import over_seeds, with_fisher_interval
+from sincere.geometry import neural_collapse, simplex_conditions
+from sincere.train import OptimizerConfig, ScheduleConfig, ViewsConfig
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SOURCE = "Graf et al. 2021, arXiv 2102.08817"
+# Error with and without augmentation, CIFAR-100, ResNet-18.
+PRINTED = {"cross-entropy": ("27.0", "41.8"), "fixed simplex": ("26.3", "41.3"), "SupCon": ("24.9", "41.5")}
+OBJECTIVES: dict[str, dict[str, Any]] = {
+    "cross-entropy": {"objective": "cross_entropy"},
+    "fixed simplex": {"objective": "fixed_simplex"},
+    "SupCon": {},
+}
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Every objective, with and without augmentation."""
+
+    experiment: Experiment
+    sides: dict[tuple[str, bool], Side]  # by objective and whether views were random
+
+    def error(self, name: str, augmented: bool, *, printed: bool) -> Measured:
+        """In percent."""
+        side, probe = self.sides[name, augmented], self.experiment.probe
+        found = accuracy(side, probe)
+        how = "with" if augmented else "without"
+        paper = PRINTED[name][0 if augmented else 1] if printed else None
+        low, high = (None if end is None else 100 - end for end in (found.high, found.low))
+        return Measured(f"{name} {how} augmentation, error %", 100 - found.value, low, high, counted(side), paper)
+
+
+def trained_objectives(conditions: Conditions) -> Errors:
+    """Three objectives, each with random views and with none, from the same weights and over the same epochs."""
+    one = experiment(conditions)
+    sides = {}
+    for name, settings in OBJECTIVES.items():
+        for augmented in (True, False):
+            views = one.plain.views if augmented else ViewsConfig("none", count=2)
+            loss = contrastive("supcon", one)
+            run = f"{name.replace(' ', '-')}-{'views' if augmented else 'no-views'}"
+            sides[name, augmented] = objective(one, run, name, loss=loss, views=views, **settings)
+    return Errors(one, sides)
+
+
+def experiment(conditions: Conditions) -> Experiment:
+    """CIFAR-100 with what supervised networks train with, for all objectives alike; or few digits."""
+    if not conditions.full:
+        return few_digits(conditions)
+    one = cifar(conditions, 100)
+    plain = replace(
+        one.plain,
+        views=ViewsConfig("plain", count=2, options={"hole": False}),
+        optimizer=OptimizerConfig("sgd", lr=0.1, momentum=0.9, nesterov=True, weight_decay=5e-4),
+        schedule=ScheduleConfig(warmup_epochs=2),
+        epochs=100,
+    )
+    title = "CIFAR-100, ResNet-18, 100 epochs, batch 512, shift and flip"
+    return replace(one, data="cifar100-graf", title=title, plain=plain, probe="linear", seeds=(0, 1, 2))
+
+
+def errors(conditions: Conditions) -> Outcome:
+    found = trained_objectives(conditions)
+    sides, probe = found.sides, found.experiment.probe
+    measured = [found.error(name, how, printed=conditions.full) for how in (True, False) for name in OBJECTIVES]
+    gain = difference(sides["SupCon", True], sides["cross-entropy", True], probe, paper="2.1")
+    without = difference(sides["SupCon", False], sides["cross-entropy", False], probe, paper="0.3")
+    gain = replace(gain, what=f"with augmentation, {gain.what}")
+    without = replace(without, what=f"without augmentation, {without.what}")
+    helped = [difference(sides[name, True], sides[name, False], probe).value for name in OBJECTIVES]
+    verdict, reason = judged_errors(gain, without, min(helped))
+    rows = [
+        {"objective": name, "augmented": how, "seed": seed, "error": 100 - top1}
+        for (name, how), side in sides.items()
+        for seed, top1 in zip(found.experiment.seeds, side.top1(probe), strict=True)
+    ]
+    title = f"{found.experiment.title}; a linear classifier on frozen features judges all of them"
+    return Outcome(
+        verdict, reason, title, (gain, without, *measured), tuple(rows), lambda figure: _draw_errors(figure, measured)
+    )
+
+
+def judged_errors(gain: Measured, without: Measured, least_help: float) -> tuple[Verdict, str]:
+    """Better with augmentation, alike without, and augmentation helps everybody."""
+    holds = {
+        "SupCon is better than cross-entropy with augmentation, over the whole interval": (gain.low or 0.0) > 0,
+        "without it the interval holds zero": (without.low or 0.0) <= 0 <= (without.high or 0.0),
+        "augmentation helps all three": least_help > 0,
+    }
+    verdict: Verdict = "reproduced" if all(holds.values()) else "partly" if any(holds.values()) else "not reproduced"
+    told = "; ".join(f"{words}: {'yes' if found else 'no'}" for words, found in holds.items())
+    return verdict, f"Criteria: {told}."
+
+
+def _draw_errors(figure: "Figure", measured: list[Measured]) -> None:
+    axis = figure.subplots()
+    for place, one in enumerate(measured):
+        low, high = (one.value if end is None else end for end in (one.low, one.high))
+        reach = [[one.value - low], [high - one.value]]
+        axis.errorbar(one.value, place, xerr=reach, fmt="o", capsize=4, color=COLOURS[place % 3])
+        if one.paper:
+            axis.plot(float(one.paper), place, marker="D", color="0.3", markerfacecolor="none", linestyle="none")
+    axis.set_yticks(range(len(measured)), [one.what.removesuffix(", error %") for one in measured])
+    axis.set_ylim(len(measured) - 0.5, -0.5)
+    axis.set_xlabel("error of a linear classifier, % (95 % interval; diamond: the paper)")
+
+
+@dataclass(frozen=True)
+class Closeness:
+    """Of one run: how far its class means are from the simplex, and its error in percent."""
+
+    objective: str
+    augmented: bool
+    seed: int
+    simplex: float  # mean |cos + 1/(K−1)| across the class means of test embeddings
+    centred: float  # the same after the means' own mean is taken off
+    collapse: float  # mean cosine of an embedding and its class's mean
+    error: float
+
+
+def closeness(conditions: Conditions) -> Outcome:
+    """Where training ends, and whether closer is better."""
+    found = trained_objectives(conditions)
+    places = [place for key, side in found.sides.items() for place in _places(found.experiment, key, side)]
+    correlation = _correlation(places)
+    ends = [
+        over_seeds(
+            f"{name} {'with' if how else 'without'} augmentation, mean deviation from the simplex",
+            [one.centred for one in places if (one.objective, one.augmented) == (name, how)],
+        )
+        for how in (True, False)
+        for name in OBJECTIVES
+    ]
+    verdict, reason = judged_closeness(correlation, places)
+    return Outcome(
+        verdict,
+        reason,
+        f"{found.experiment.title}; cosines across centred class means of test embeddings",
+        (correlation, *ends),
+        tuple(place.__dict__ for place in places),
+        lambda figure: _draw_closeness(figure, places),
+    )
+
+
+def _places(one: Experiment, key: tuple[str, bool], side: Side) -> list[Closeness]:
+    made = []
+    for seed, run, top1 in zip(one.seeds, side.runs, side.top1(one.probe), strict=True):
+        test = run.embeddings("test")
+        plain, centred = simplex_conditions(test), neural_collapse(test)
+        away, away_centred, within = plain.mean_deviation, centred.nc2_maximal, plain.within_collapse
+        assert away is not None  # every class has test samples
+        assert away_centred is not None
+        assert within is not None
+        made.append(Closeness(*key, seed, away, away_centred, within, 100 - top1))
+    return made
+
+
+def _correlation(places: list[Closeness]) -> Measured:
+    """Over all runs: those of one objective are few, and all are on the same data."""
+    from scipy.stats import spearmanr
+
+    value = float(spearmanr([one.centred for one in places], [one.error for one in places]).statistic)
+    return with_fisher_interval("rank correlation of deviation and error", value, len(places), paper="positive")
+
+
+NEAR = 0.1  # mean |cos + 1/(K−1)|, of cosines that range over 2
+
+
+def judged_closeness(correlation: Measured, places: list[Closeness]) -> tuple[Verdict, str]:
+    near = all(one.centred < NEAR for one in places if one.augmented)
+    closer = correlation.low is not None and correlation.low > 0
+    verdict: Verdict = "reproduced" if near and closer else "partly" if near or closer else "not reproduced"
+    return verdict, (
+        "Criteria: trained with augmentation, the class means of every run deviate from the simplex by less than "
+        f"{NEAR} in mean cosine ({'yes' if near else 'no'}); and over all runs a larger deviation goes with a larger "
+        f"error, over the whole interval ({'yes' if closer else 'no'})."
+    )
+
+
+def _draw_closeness(figure: "Figure", places: list[Closeness]) -> None:
+    axis = figure.subplots()
+    for place, name in enumerate(OBJECTIVES):
+        for how, marker in ((True, "o"), (False, "x")):
+            mine = [one for one in places if (one.objective, one.augmented) == (name, how)]
+            label = f"{name}, {'with' if how else 'without'} augmentation"
+            places_x, places_y = [one.centred for one in mine], [one.error for one in mine]
+            axis.scatter(places_x, places_y, marker=marker, color=COLOURS[place], label=label)
+    axis.set(xlabel="mean deviation of cosines across class means from −1/(K−1)", ylabel="error, %")
+    axis.legend(frameon=False, fontsize=8)
+
+
+GRAF_TRAINING = (
+    Claim(
+        21,
+        "errors",
+        f"{SOURCE}, CIFAR-100",
+        "with augmentation SupCon has a lower error than cross-entropy and than a classifier fixed to a simplex; "
+        "without it all three are alike",
+        "CIFAR-100, ResNet-18, error with / without augmentation: cross-entropy 27.0/41.8, fixed simplex 26.3/41.3, "
+        "SupCon 24.9/41.5",
+        errors,
+        ("cifar100",),
+    ),
+    Claim(
+        22,
+        "closeness",
+        f"{SOURCE}, CIFAR-100",
+        "training ends close to the simplex, and closer goes with a lower error",
+        "cosines across class means near −1/(K−1); the closer, the lower the error",
+        closeness,
+        ("cifar100",),
+    ),
+)

@@ -1,0 +1,93 @@
+"""Several objectives on the same data, encoder, views and epochs: runs, accuracies and paired differences."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from sincere.claims.experiments import Experiment
+from sincere.claims.laboratory import Trained
+from sincere.claims.record import Measured
+from sincere.claims.statistics import over_seeds
+from sincere.evaluate import Evaluation
+from sincere.evaluate.bootstrap import percentile_interval, resampled_means
+from sincere.train import LossConfig, TrainConfig
+
+DRAWS = 1000  # of the bootstrap, as in the SINCERE paper
+Settings: TypeAlias = Mapping[str, Any]  # what an objective changes of the plain configuration
+
+
+@dataclass(frozen=True)
+class Side:
+    """One objective over several seeds."""
+
+    title: str
+    runs: tuple[Trained, ...]
+    evaluations: tuple[Evaluation, ...]
+
+    def correct(self, method: str) -> Tensor:
+        """Right or wrong by seed and test sample, float64 (seeds, samples)."""
+        return torch.stack([found.correct(method).double() for found in self.evaluations])
+
+    def top1(self, method: str) -> list[float]:
+        """In percent, by seed."""
+        return [100 * found.classifier(method).top1.value for found in self.evaluations]
+
+
+def objective(experiment: Experiment, name: str, title: str, **settings: Any) -> Side:
+    """Train and evaluate one objective with every seed of an experiment."""
+    runs = tuple(
+        experiment.variant(f"{name}-{seed}", _changed(experiment, seed, settings)) for seed in experiment.seeds
+    )
+    return Side(title, runs, tuple(map(experiment.evaluation, runs)))
+
+
+def _changed(experiment: Experiment, seed: int, settings: Settings) -> TrainConfig:
+    plain = replace(experiment.plain, seed=seed)
+    return replace(plain, **settings)
+
+
+def contrastive(name: str, experiment: Experiment, **options: Any) -> LossConfig:
+    """A loss at the experiment's temperature."""
+    return LossConfig(name, experiment.plain.loss.temperature, options=options)
+
+
+def accuracy(side: Side, method: str, *, paper: str | None = None) -> Measured:
+    """Mean top-1 over seeds in percent, with the bootstrap interval over test samples."""
+    values = 100 * side.correct(method).mean(dim=0)
+    low, high = percentile_interval(resampled_means(values.unsqueeze(1), draws=DRAWS, seed=0)[:, 0])
+    return Measured(f"{side.title}, top-1 %", float(values.mean()), low, high, counted(side), paper)
+
+
+def difference(a: Side, b: Side, method: str, *, paper: str | None = None) -> Measured:
+    """The first minus the second in points, with the wider of two intervals: over test samples, paired, and over seeds.
+
+    The losses differ, and not just these runs or these samples, where even the wider one leaves out zero.
+    """
+    by_seed = 100 * (a.correct(method) - b.correct(method))
+    change = by_seed.mean(dim=0)
+    low, high = percentile_interval(resampled_means(change.unsqueeze(1), draws=DRAWS, seed=0)[:, 0])
+    what = f"{a.title} − {b.title}, points"
+    if by_seed.shape[0] > 1:
+        seeds = over_seeds(what, by_seed.mean(dim=1).tolist())
+        if seeds.low is not None and seeds.high is not None and seeds.high - seeds.low > high - low:
+            low, high = seeds.low, seeds.high
+    return Measured(what, float(change.mean()), low, high, counted(a), paper)
+
+
+def counted(side: Side) -> str:
+    seeds = len(side.runs)
+    return f"{len(side.evaluations[0].labels):,} test samples × {seeds} seed{'s' if seeds > 1 else ''}"
+
+
+def rows_of(sides: Sequence[Side], seeds: Sequence[int], methods: Sequence[str]) -> list[dict[str, Any]]:
+    """For the CSV: one row a run."""
+    return [
+        {"objective": side.title, "seed": seed}
+        | {f"{method}_top1": found.classifier(method).top1.value for method in methods}
+        | {"seconds": run.seconds()}
+        for side in sides
+        for seed, run, found in zip(seeds, side.runs, side.evaluations, strict=True)
+    ]

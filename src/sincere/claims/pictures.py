@@ -1,0 +1,36 @@
+"""Pictures that several claims draw."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sincere.claims.record import Measured
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's, which people with any colour vision can tell apart.
+BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9"
+COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
+
+
+def draw_intervals(figure: "Figure", measured: Sequence[Measured], label: str, *, zero: bool = False) -> None:
+    """One line a figure: its value, its interval, and the paper's value as a diamond where that is a number."""
+    axis = figure.subplots()
+    if zero:
+        axis.axvline(0, color="0.5", linestyle=":", linewidth=1)
+    for place, one in enumerate(measured):
+        low, high = (one.value if end is None else end for end in (one.low, one.high))
+        reach = [[max(one.value - low, 0)], [max(high - one.value, 0)]]
+        axis.errorbar(one.value, place, xerr=reach, fmt="o", color=COLOURS[place % len(COLOURS)], capsize=4)
+        if (paper := _as_number(one.paper)) is not None:
+            axis.plot(paper, place, marker="D", color="0.3", markerfacecolor="none", linestyle="none")
+    axis.set_yticks(range(len(measured)), [one.what.partition(", ")[0] for one in measured])
+    axis.set_ylim(len(measured) - 0.5, -0.5)
+    axis.set_xlabel(label)
+
+
+def _as_number(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text.replace("−", "-"))
+    except ValueError:
+        return None

@@ -1,0 +1,129 @@
+"""Claim 23: how long it takes to fit random labels (Graf et al., 2021, after Zhang et al., 2017)."""
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from sincere.claims.claim import Claim, Conditions, Outcome
+from sincere.claims.optimum import GRAF
+from sincere.claims.palette import COLOURS, TITLES
+from sincere.claims.record import Measured, Verdict
+from sincere.theory import Estimate, RandomLabels
+from sincere.theory import random_labels as fit_random_labels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LOSSES = ("cross_entropy", "supcon", "sincere")  # SINCERE is ours to add
+RATES = {"sgd": 0.05, "adam": 0.005}
+
+
+def random_labels(conditions: Conditions) -> Outcome:
+    """Steps to fit against the share of random labels, by loss and optimiser."""
+    seeds, sizes = (10, (256, 1024)) if conditions.full else (5, (256,))
+    found = []
+    for samples in sizes:
+        for optimizer in ("sgd", "adam"):
+            conditions.say(f"{samples} samples, {optimizer}")
+            found.append(
+                fit_random_labels(
+                    LOSSES,
+                    seeds=seeds,
+                    samples=samples,
+                    optimizer="sgd" if optimizer == "sgd" else "adam",
+                    rate=RATES[optimizer],
+                    max_steps=20_000 if conditions.full else 5_000,
+                )
+            )
+    verdict, reason = judge_random_labels(found)
+    first = found[0]
+    return Outcome(
+        verdict,
+        reason,
+        f"{' and '.join(f'{size:,}' for size in sizes)} points of {first.classes} Gaussian clusters in {first.dim} "
+        f"dimensions, "
+        f"a network of two hidden layers of {first.hidden}, batches of {first.batch}, until "
+        f"{100 * first.threshold:g} % of the "
+        f"training labels are right; SGD (rate {RATES['sgd']}, momentum) and Adam; {seeds} seeds",
+        tuple(figure for one in found for figure in _figures(one, seeds)),
+        tuple(
+            {"optimizer": one.optimizer, "samples": one.samples, **run.__dict__} for one in found for run in one.runs
+        ),
+        lambda figure: _draw(figure, found),
+    )
+
+
+def judge_random_labels(found: Sequence[RandomLabels]) -> tuple[Verdict, str]:
+    """By the curvature of steps over the share, with SGD and momentum, as networks of the paper's kind are trained."""
+    with_sgd = [one for one in found if one.optimizer == "sgd"]
+    linear = all(one.trend("cross_entropy").shape == "no departure from a line" for one in with_sgd)
+    faster = all(one.trend("supcon").shape == "faster than linear" for one in with_sgd)
+    verdict: Verdict = "reproduced" if linear and faster else "partly" if linear or faster else "not reproduced"
+    words = (
+        "Criteria, for SGD: the interval of the curvature of steps over the share, over seeds, holds 0 for "
+        "cross-entropy "
+        f"(linear) and lies above 0 for SupCon. Cross-entropy: {with_sgd[0].trend('cross_entropy').shape}; SupCon: "
+        f"{with_sgd[0].trend('supcon').shape}."
+    )
+    if adam := [one for one in found if one.optimizer == "adam"]:
+        words += (
+            f" With Adam SupCon shows {_as_noun(adam[0].trend('supcon').shape)}: the optimiser decides, not the "
+            f"loss alone."
+            if adam[0].trend("supcon").shape != "faster than linear"
+            else " With Adam SupCon is faster than linear too."
+        )
+    if unfitted := sum(one.unfitted for one in found):
+        words += f" {unfitted} runs never fitted, and count with the last step they were allowed."
+    return verdict, words
+
+
+def _as_noun(shape: str) -> str:
+    return shape if shape.startswith("no ") else f"growth {shape}"
+
+
+def _figures(one: RandomLabels, seeds: int) -> list[Measured]:
+    name = "SGD" if one.optimizer == "sgd" else "Adam"
+    size, made = "" if one.samples == 256 else f", {one.samples:,} samples", []
+    expected = {"cross_entropy": "linear", "supcon": "faster than linear"} if name == "SGD" else {}
+    for loss in LOSSES:
+        what = f"{name}{size}: curvature, {TITLES[loss]}, steps"
+        made.append(_measured(what, one.trend(loss).curvature, seeds, expected.get(loss)))
+    for loss, growth in one.growth.items():
+        what = f"{name}{size}: growth of {TITLES[loss]} over that of cross-entropy, 25 % to all"
+        made.append(_measured(what, growth, seeds, "above 1" if (name, loss) == ("SGD", "supcon") else None))
+    return made
+
+
+def _measured(what: str, estimate: Estimate, seeds: int, paper: str | None) -> Measured:
+    return Measured(what, estimate.value, estimate.low, estimate.high, f"{seeds} seeds", paper)
+
+
+def _draw(figure: "Figure", found: Sequence[RandomLabels]) -> None:
+    axes = figure.subplots(1, len(found), squeeze=False)[0]
+    for axis, one in zip(axes, found, strict=True):
+        for shift, loss in zip((-0.8, 0.0, 0.8), LOSSES, strict=True):
+            places = [100 * share for share in one.shares]
+            steps = [one.steps(loss, share) for share in one.shares]
+            axis.plot(places, [fmean(each) for each in steps], color=COLOURS[loss], label=TITLES[loss], linewidth=1.8)
+            for place, each in zip(places, steps, strict=True):
+                axis.scatter([place + shift] * len(each), each, s=12, color=COLOURS[loss], alpha=0.6, linewidths=0)
+        name = "SGD" if one.optimizer == "sgd" else "Adam"
+        axis.set(title=f"{name}, {one.samples:,} samples", xlabel="% of labels random", ylim=(0, None))
+        axis.set_xticks([100 * share for share in one.shares])
+    axes[0].set_ylabel(f"steps to fit {100 * found[0].threshold:g} % of the labels")
+    axes[0].legend(
+        frameon=False, title=f"lines: mean of {len(found[0].steps(LOSSES[0], 1.0))} seeds", fontsize=8, title_fontsize=8
+    )
+
+
+RANDOM_LABELS = (
+    Claim(
+        23,
+        "random-labels",
+        f"{GRAF}, experiment with random labels",
+        "the more labels are random, the longer fitting takes: linearly with cross-entropy, faster than that with "
+        "SupCon",
+        "roughly linear; superlinear",
+        random_labels,
+    ),
+)

@@ -1,0 +1,57 @@
+"""All claims, in the order of the papers."""
+
+from difflib import get_close_matches
+
+from sincere.claims.batch_sums import BATCH_SUMS
+from sincere.claims.claim import Claim
+from sincere.claims.class_sizes import CLASS_SIZES
+from sincere.claims.gradients import GRADIENTS
+from sincere.claims.graf_training import GRAF_TRAINING
+from sincere.claims.identities import IDENTITIES
+from sincere.claims.information import INFORMATION, OPEN_INFORMATION
+from sincere.claims.likelihood import LIKELIHOOD
+from sincere.claims.many_labels import MANY_LABELS
+from sincere.claims.open_optimum import OPEN_OPTIMUM
+from sincere.claims.optimum import OPTIMUM
+from sincere.claims.other_modalities import OTHER_MODALITIES
+from sincere.claims.random_labels import RANDOM_LABELS
+from sincere.claims.set_loss import SET_LOSS
+from sincere.claims.sincere_accuracy import SINCERE_ACCURACY
+from sincere.claims.sincere_losses import SINCERE_LOSSES
+from sincere.claims.supcon_training import SUPCON_TRAINING
+from sincere.errors import OptionError
+
+CLAIMS: tuple[Claim, ...] = tuple(
+    sorted(
+        (
+            *SINCERE_LOSSES,
+            *SINCERE_ACCURACY,
+            *SUPCON_TRAINING,
+            *OTHER_MODALITIES,
+            *MANY_LABELS,
+            *SET_LOSS,
+            *GRAF_TRAINING,
+            *GRADIENTS,
+            *IDENTITIES,
+            *INFORMATION,
+            *OPEN_INFORMATION,
+            *LIKELIHOOD,
+            *OPTIMUM,
+            *BATCH_SUMS,
+            *RANDOM_LABELS,
+            *CLASS_SIZES,
+            *OPEN_OPTIMUM,
+        ),
+        key=lambda claim: claim.number,
+    )
+)
+
+
+def find_claim(name: str) -> Claim:
+    """By number or by name."""
+    for claim in CLAIMS:
+        if name in (claim.name, str(claim.number)):
+            return claim
+    close = get_close_matches(name, [claim.name for claim in CLAIMS], n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    raise OptionError(f"unknown claim {name!r}.{hint} `sincere reproduce` lists all {len(CLAIMS)}.")

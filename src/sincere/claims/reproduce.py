@@ -1,0 +1,118 @@
+"""Run a claim, and keep what came out: JSON, the figure, and the figure's data."""
+
+import csv
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from sincere.claims.claim import Conditions, Outcome
+from sincere.claims.laboratory import Laboratory
+from sincere.claims.record import ClaimResult, Form
+from sincere.claims.registry import find_claim
+from sincere.errors import OptionError
+from sincere.runs import provenance
+from sincere.runs.files import write_atomically
+from sincere.train.progress import Show
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Where the result of one form of one claim lies."""
+
+    folder: Path
+    form: Form
+
+    @property
+    def result(self) -> Path:
+        return self.folder / f"{self.form}.json"
+
+    @property
+    def picture(self) -> Path:
+        return self.folder / f"{self.form}.png"
+
+    @property
+    def data(self) -> Path:
+        return self.folder / f"{self.form}.csv"
+
+
+def reproduce(
+    name: str,
+    *,
+    form: Form = "quick",
+    out: str | Path = "reproduce",
+    runs: str | Path | None = None,
+    data: Mapping[str, str] | None = None,
+    seed: int = 0,
+    say: Callable[[str], None] | None = None,
+    show: Show = "auto",
+) -> ClaimResult:
+    """Run one claim and write `out/NAME/FORM.json`, with a picture and its data where it has them.
+
+    Args:
+        name: of the claim, or its number.
+        form: "quick" fits two cores and three minutes; "full" is the paper's size and wants a GPU where it trains.
+        out: where results are kept; the newest of a form replaces the one before.
+        runs: where trained models are kept, for claims that share them; `out/runs` unless given.
+        data: where data sets are, by name: {"cifar10": "cifar-10-python.tar.gz"}.
+        seed: of everything random; claims over several seeds count up from it.
+        say: called with a few words on what is being done.
+        show: how training shows its progress.
+    """
+    if form not in ("quick", "full"):
+        raise OptionError(f"form must be 'quick' or 'full': got {form!r}.")
+    claim, place = find_claim(name), Path(out)
+    laboratory = Laboratory(Path(runs) if runs is not None else place / "runs", show)
+    conditions = Conditions(form, seed, laboratory, dict(data or {}), say or (lambda words: None))
+    for needed in claim.needs if form == "full" else ():
+        conditions.path_of(needed)  # before anything is trained
+    began = perf_counter()
+    outcome = claim.run(conditions)
+    result = ClaimResult(
+        number=claim.number,
+        name=claim.name,
+        form=form,
+        source=claim.source,
+        statement=claim.statement,
+        paper=claim.paper,
+        setting=outcome.setting,
+        verdict=outcome.verdict,
+        reason=outcome.reason,
+        measured=outcome.measured,
+        seconds=round(perf_counter() - began, 1),
+        provenance=provenance(seed=seed),
+    )
+    _keep(Kept(place / claim.name, form), result, outcome)
+    return result
+
+
+def _keep(kept: Kept, result: ClaimResult, outcome: Outcome) -> None:
+    kept.folder.mkdir(parents=True, exist_ok=True)
+    if outcome.rows:
+        write_atomically(kept.data, _csv(outcome).encode())
+    if outcome.draw is not None:
+        write_atomically(kept.picture, _png(outcome))
+    write_atomically(kept.result, (result.to_json() + "\n").encode())
+
+
+def _csv(outcome: Outcome) -> str:
+    names = list(dict.fromkeys(name for row in outcome.rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(outcome.rows)
+    return text.getvalue()
+
+
+def _png(outcome: Outcome) -> bytes:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise OptionError('pictures need matplotlib: pip install "sincere[lab]".') from error
+    assert outcome.draw is not None
+    figure = Figure(figsize=(7.2, 4.0), layout="constrained")
+    outcome.draw(figure)
+    image = io.BytesIO()
+    figure.savefig(image, format="png", dpi=144)
+    return image.getvalue()

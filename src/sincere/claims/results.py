@@ -1,0 +1,60 @@
+"""Kept results → the table that the README and the docs show."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from sincere.claims.record import ClaimResult, Form
+from sincere.claims.registry import CLAIMS
+from sincere.claims.reproduce import Kept
+
+FORMS: tuple[Form, ...] = ("full", "quick")
+
+
+def kept_results(out: str | Path) -> dict[int, ClaimResult]:
+    """The best result of each claim that a folder holds: the full form's, else the quick one's."""
+    found = {}
+    for claim in CLAIMS:
+        for form in FORMS:
+            place = Kept(Path(out) / claim.name, form)
+            if place.result.exists():
+                found[claim.number] = ClaimResult.from_json(place.result.read_text(encoding="utf-8"))
+                break
+    return found
+
+
+def markdown_table(results: dict[int, ClaimResult]) -> str:
+    """One row a claim: what the paper says, what came out, the verdict."""
+    lines = ["| | claim | paper | ours | verdict |", "|---|---|---|---|---|"]
+    for claim in CLAIMS:
+        result = results.get(claim.number)
+        ours, verdict = ("not run yet", "–") if result is None else (_ours(result), _verdict(result))
+        cells = (str(claim.number), f"`{claim.name}`: {claim.statement}", claim.paper, ours, verdict)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def _ours(result: ClaimResult) -> str:
+    first = result.measured[:3]
+    return "; ".join(f"{one.what} {one}" + (f", n = {one.n}" if one.n else "") for one in first)
+
+
+def _verdict(result: ClaimResult) -> str:
+    size = "" if result.form == "full" else " (quick form)"
+    return f"**{result.verdict}**{size}"
+
+
+def listing(results: dict[int, ClaimResult]) -> Iterator[str]:
+    """For a terminal: number, name, verdict, statement."""
+    width = max((len(claim.name) for claim in CLAIMS), default=0)
+    for claim in CLAIMS:
+        result = results.get(claim.number)
+        verdict = "–" if result is None else f"{result.verdict}, {result.form}"
+        yield f"{claim.number:>2}  {claim.name:<{width}}  {verdict:<21} {claim.statement}"
+
+
+def counts(results: Iterable[ClaimResult]) -> dict[str, int]:
+    """How many claims came to each verdict."""
+    found: dict[str, int] = {}
+    for result in results:
+        found[result.verdict] = found.get(result.verdict, 0) + 1
+    return found

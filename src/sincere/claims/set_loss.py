@@ -1,0 +1,83 @@
+"""Claim 30: the set loss against SINCERE and SupCon in accuracy, geometry and cost, which the paper leaves open."""
+
+from collections.abc import Callable
+from statistics import fmean
+
+from sincere.claims.claim import Claim, Conditions, Outcome
+from sincere.claims.experiments import cifar, few_digits
+from sincere.claims.objectives import Side, accuracy, contrastive, difference, objective, rows_of
+from sincere.claims.pictures import draw_intervals
+from sincere.claims.record import Measured, number
+from sincere.claims.statistics import over_seeds
+from sincere.embeddings import EmbeddingSet
+from sincere.geometry import similarity_by_class_pair, similarity_histograms, simplex_conditions
+
+LOSSES = {"set_nce": "set loss", "sincere": "SINCERE", "supcon": "SupCon"}
+
+
+def set_loss(conditions: Conditions) -> Outcome:
+    one = cifar(conditions, 10) if conditions.full else few_digits(conditions)
+    sides = {name: objective(one, name, title, loss=contrastive(name, one)) for name, title in LOSSES.items()}
+    ours = sides["set_nce"]
+    differences = [difference(ours, sides[name], one.probe) for name in ("sincere", "supcon")]
+    accuracies = [accuracy(side, one.probe) for side in sides.values()]
+    shapes = [figure for side in sides.values() for figure in shape(side)]
+    times = [cost(ours, sides[name]) for name in ("sincere", "supcon")]
+    return Outcome(
+        "answered",
+        answer(differences, times),
+        f"{one.title}; linear classifier on frozen features; cosines of test pairs",
+        (*differences, *accuracies, *shapes, *times),
+        tuple(rows_of(list(sides.values()), one.seeds, ("knn", one.probe))),
+        lambda figure: draw_intervals(figure, accuracies, "top-1 of a linear classifier, % (95 % interval)"),
+    )
+
+
+def shape(side: Side) -> list[Measured]:
+    """Where its embeddings end."""
+    tests = [run.embeddings("test") for run in side.runs]
+    read: dict[str, Callable[[EmbeddingSet], float | None]] = {
+        "cosine within classes": lambda test: similarity_by_class_pair(test).within,
+        "cosine between classes": lambda test: similarity_by_class_pair(test).between,
+        "overlap of both": lambda test: similarity_histograms(test).overlap,
+        "deviation from the simplex": lambda test: simplex_conditions(test).mean_deviation,
+    }
+    made = []
+    for name, look in read.items():
+        values = [found for found in map(look, tests) if found is not None]
+        made.append(over_seeds(f"{side.title}, {name}", values))
+    return made
+
+
+def cost(a: Side, b: Side) -> Measured:
+    """Time of training, as a ratio; the runs were not interleaved, so a busy machine moves it."""
+    ratios = [x.seconds() / y.seconds() for x, y in zip(a.runs, b.runs, strict=True)]
+    return over_seeds(f"training time, {a.title} / {b.title}", ratios)
+
+
+def answer(differences: list[Measured], times: list[Measured]) -> str:
+    """In words that the figures choose."""
+    told = []
+    for one, other in zip(differences, ("SINCERE", "SupCon"), strict=True):
+        if one.low is not None and one.low > 0:
+            told.append(f"more accurate than {other} by {number(one.value)} points")
+        elif one.high is not None and one.high < 0:
+            told.append(f"less accurate than {other} by {number(-one.value)} points")
+        else:
+            told.append(f"as accurate as {other} ({number(one.value)} points, interval holds zero)")
+    return (
+        f"The set loss is {' and '.join(told)}, at {fmean(time.value for time in times):.2f} times the training time."
+    )
+
+
+SET_LOSS = (
+    Claim(
+        30,
+        "set-loss",
+        "open question of Feeney and Hughes 2023, Section 5",
+        "what predicting a class's members all at once gives against SINCERE and SupCon",
+        "no figure: an open question",
+        set_loss,
+        ("cifar10",),
+    ),
+)

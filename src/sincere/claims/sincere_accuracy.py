@@ -1,0 +1,273 @@
+"""Claims 11 to 13: as accurate as SupCon, confused by the same, robust to the same rates (SINCERE, 4.2 and 4.3)."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from sincere.claims.claim import Claim, Conditions, Outcome
+from sincere.claims.experiments import BOTH, TITLES, Experiment, cifar, digits, experiments
+from sincere.claims.objectives import DRAWS, contrastive, difference, objective
+from sincere.claims.record import Measured, Verdict
+from sincere.claims.sincere_losses import COLOURS, SECTION
+from sincere.claims.statistics import covers_zero
+from sincere.evaluate import Evaluation
+from sincere.evaluate.bootstrap import percentile_interval, resampled_means
+from sincere.train import OptimizerConfig, ScheduleConfig
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TABLE_2 = {
+    ("cifar10", "supcon"): ("95.78", "99.84"),
+    ("cifar10", "sincere"): ("95.93", "99.78"),
+    ("cifar100", "supcon"): ("75.96", "92.33"),
+    ("cifar100", "sincere"): ("75.86", "92.54"),
+}
+RATES = (0.005, 0.05, 0.1, 0.5, 1.0, 5.0)  # Section 4.3
+
+
+def table_2(conditions: Conditions) -> Outcome:
+    """Accuracy of a linear classifier, and whether the losses differ in it."""
+    found = experiments(conditions)
+    measured: list[Measured] = []
+    rows, none = [], []
+    for one in found:
+        sides = {loss: objective(one, loss, TITLES[loss], loss=contrastive(loss, one)) for loss in BOTH}
+        change = difference(sides["sincere"], sides["supcon"], one.probe, paper="no significant difference")
+        none.append(covers_zero(change))
+        measured.append(replace(change, what=f"{one.data} top-1, {change.what}"))
+        for loss, side in sides.items():
+            measured += _accuracies(one, loss, list(side.evaluations))
+            rows += [_row(one, loss, seed, e) for seed, e in zip(one.seeds, side.evaluations, strict=True)]
+    verdict: Verdict = "reproduced" if all(none) else "partly" if any(none) else "not reproduced"
+    return Outcome(
+        verdict,
+        f"Criterion: the 95 % interval of the paired difference holds zero on every data set; from {DRAWS:,} bootstrap "
+        "draws of the test set or over seeds, whichever is wider" + ("." if all(none) else ". It does not on all."),
+        "; ".join(f"{one.title}; linear classifier on frozen features; seeds {_seeds(one)}" for one in found),
+        tuple(measured),
+        tuple(rows),
+        lambda figure: _draw_accuracies(figure, measured),
+    )
+
+
+def _seeds(one: Experiment) -> str:
+    return ", ".join(map(str, one.seeds))
+
+
+def _row(one: Experiment, loss: str, seed: int, found: Evaluation) -> dict[str, str | float | int | None]:
+    result = found.classifier(one.probe)
+    return {
+        "data": one.data,
+        "loss": loss,
+        "seed": seed,
+        "top1": result.top1.value,
+        "top5": result.top5.value if result.top5 else None,
+        "knn_top1": found.classifier("knn").top1.value,
+        "class_means_top1": found.classifier("class_means").top1.value,
+        "test_samples": len(found.labels),
+    }
+
+
+def _accuracies(one: Experiment, loss: str, found: list[Evaluation]) -> list[Measured]:
+    """Top-1 and top-5 with the bootstrap interval of the mean over seeds."""
+    printed = TABLE_2.get((one.data, loss), (None, None))
+    made = []
+    for name, paper in zip(("top-1", "top-5"), printed, strict=True):
+        hits = [_hits(one, evaluation, name) for evaluation in found]
+        if any(hit is None for hit in hits):
+            continue
+        values = 100 * torch.stack([hit.double() for hit in hits if hit is not None]).mean(dim=0)
+        low, high = percentile_interval(resampled_means(values.unsqueeze(1), draws=DRAWS, seed=0)[:, 0])
+        counted = f"{len(values):,} test samples"
+        made.append(Measured(f"{one.data} {TITLES[loss]} {name}, %", float(values.mean()), low, high, counted, paper))
+    return made
+
+
+def _hits(one: Experiment, found: Evaluation, name: str) -> Tensor | None:
+    if name == "top-1":
+        return found.correct(one.probe)
+    within = found.classifier(one.probe).in_top5
+    return None if within is None else torch.tensor(within)
+
+
+def _draw_accuracies(figure: "Figure", measured: list[Measured]) -> None:
+    shown = [one for one in measured if "top-1, %" in one.what]
+    axis = figure.subplots()
+    for place, one in enumerate(shown):
+        colour = COLOURS["sincere" if "SINCERE" in one.what else "supcon"]
+        assert one.low is not None
+        assert one.high is not None
+        axis.errorbar(
+            one.value, place, xerr=[[one.value - one.low], [one.high - one.value]], fmt="o", color=colour, capsize=4
+        )
+        if one.paper:
+            axis.plot(float(one.paper), place, marker="D", color="0.3", markerfacecolor="none", linestyle="none")
+    axis.set_yticks(range(len(shown)), [one.what.removesuffix(" top-1, %") for one in shown])
+    axis.set(
+        xlabel="top-1 of a linear classifier, % (95 % interval; diamond: the paper)", ylim=(len(shown) - 0.5, -0.5)
+    )
+
+
+def figure_a1(conditions: Conditions) -> Outcome:
+    """Which classes are taken for which, under both losses."""
+    one = experiments(conditions)[0]
+    matrices = {
+        loss: sum(one.evaluation(run).confusion(one.probe).double() for run in one.runs(loss)) / len(one.seeds)
+        for loss in BOTH
+    }
+    a, b = (torch.as_tensor(matrices[loss]) for loss in BOTH)
+    names = one.evaluation(one.run("sincere", one.seeds[0])).class_names
+    shares = [_shares(matrix) for matrix in (a, b)]
+    largest = float((shares[0] - shares[1]).abs().max())
+    off = ~torch.eye(len(names), dtype=torch.bool)
+    correlation = _correlation(a[off], b[off])
+    top = {loss: _most_confused(matrix, names) for loss, matrix in zip(BOTH, (a, b), strict=True)}
+    similar = largest <= 0.05
+    verdict: Verdict = "reproduced" if similar else "partly" if correlation > 0.5 else "not reproduced"
+    told = f"Most confused: {top['sincere']} with SINCERE, {top['supcon']} with SupCon."
+    rows = [
+        {"row": names[i], "column": names[j], "sincere": float(a[i, j]), "supcon": float(b[i, j])}
+        for i in range(len(names))
+        for j in range(len(names))
+    ]
+    return Outcome(
+        verdict,
+        f"Criterion: no cell of the two matrices, in shares of the row's class, differs by more than 5 points. {told}",
+        f"{one.title}; linear classifier; mean over {len(one.seeds)} seed(s)",
+        (
+            Measured("largest difference of a cell, share of its class", largest, n=f"{len(names)}² cells"),
+            Measured("correlation of the errors off the diagonal", correlation, n=f"{int(off.sum())} cells"),
+        ),
+        tuple(rows),
+        lambda figure: _draw_confusions(
+            figure, [torch.as_tensor(matrices[loss]) for loss in ("supcon", "sincere")], names
+        ),
+    )
+
+
+def _shares(matrix: Tensor) -> Tensor:
+    return matrix / matrix.sum(dim=1, keepdim=True).clamp(min=1)
+
+
+def _correlation(a: Tensor, b: Tensor) -> float:
+    """0 where one of them does not vary, as with no errors at all."""
+    if float(a.std()) == 0 or float(b.std()) == 0:
+        return 0.0
+    return float(torch.corrcoef(torch.stack([a, b]))[0, 1])
+
+
+def _most_confused(matrix: Tensor, names: tuple[str, ...]) -> str:
+    """Of both directions together."""
+    both = matrix + matrix.T
+    both.fill_diagonal_(-1)
+    i, j = divmod(int(both.argmax()), len(names))
+    return f"{names[min(i, j)]} and {names[max(i, j)]}"
+
+
+def _draw_confusions(figure: "Figure", matrices: list[Tensor], names: tuple[str, ...]) -> None:
+    axes = figure.subplots(1, 2)
+    for axis, title, matrix in zip(axes, ("SupCon", "SINCERE"), matrices, strict=True):
+        shares = 100 * _shares(matrix)
+        errors = shares.clone().fill_diagonal_(0)
+        image = axis.imshow(errors.tolist(), cmap="cividis", vmin=0)
+        axis.set(title=title, xlabel="taken for", ylabel="is")
+        if len(names) <= 20:
+            axis.set_xticks(range(len(names)), names, rotation=90 if max(map(len, names)) > 2 else 0)
+            axis.set_yticks(range(len(names)), names)
+    figure.colorbar(image, ax=axes, label="% of the class taken for another", shrink=0.8)
+
+
+def learning_rates(conditions: Conditions) -> Outcome:
+    """Accuracy over the paper's learning rates."""
+    one = cifar(conditions, 10) if conditions.full else digits(conditions, seeds=1)
+    epochs = 100 if conditions.full else one.plain.epochs
+    accuracy: dict[tuple[str, float], Measured] = {}
+    for loss in BOTH:
+        for rate in RATES:
+            config = replace(
+                one.config(loss, one.seeds[0]),
+                optimizer=OptimizerConfig("sgd", lr=rate, momentum=0.9, weight_decay=1e-4),
+                schedule=ScheduleConfig(warmup_epochs=0.1 * epochs, warmup_start_lr=rate / 1000, end_lr=rate / 1000),
+                epochs=epochs,
+            )
+            run = one.variant(f"{loss}-sgd-{rate:g}-{epochs}-{one.seeds[0]}", config)
+            top1 = one.evaluation(run).classifier(one.probe).top1
+            low, high = 100 * top1.low, 100 * top1.high
+            accuracy[loss, rate] = Measured(f"{TITLES[loss]}, rate {rate:g}, %", 100 * top1.value, low, high)
+    verdict, reason = _judged_rates(accuracy)
+    rows = [
+        {"loss": loss, "rate": rate, "top1": found.value, "low": found.low, "high": found.high}
+        for (loss, rate), found in accuracy.items()
+    ]
+    title = one.title if not conditions.full else one.title.replace("1,000 epochs", "100 epochs")
+    return Outcome(
+        verdict,
+        reason,
+        f"{title}; SGD with momentum 0.9, warm-up over a tenth; seed {one.seeds[0]}; linear classifier",
+        tuple(accuracy.values()),
+        tuple(rows),
+        lambda figure: _draw_rates(figure, accuracy),
+    )
+
+
+def _judged_rates(accuracy: dict[tuple[str, float], Measured]) -> tuple[Verdict, str]:
+    """Alike: within 2 points of the accuracy at 0.5; worse: the interval ends below that at 0.5."""
+    alike, worse = [], []
+    for loss in BOTH:
+        at_half = accuracy[loss, 0.5]
+        alike += [abs(accuracy[loss, rate].value - at_half.value) <= 2.0 for rate in (0.005, 0.05, 0.1)]
+        worse += [(accuracy[loss, rate].high or 0.0) < at_half.value for rate in (1.0, 5.0)]
+    verdict: Verdict = "reproduced" if all(alike + worse) else "partly" if any(alike + worse) else "not reproduced"
+    return verdict, (
+        "Criteria, for both losses: 0.005, 0.05 and 0.1 within 2 points of 0.5; the intervals at 1 and 5 below it. "
+        f"{sum(alike)} of {len(alike)} and {sum(worse)} of {len(worse)} hold."
+    )
+
+
+def _draw_rates(figure: "Figure", accuracy: dict[tuple[str, float], Measured]) -> None:
+    axis = figure.subplots()
+    for loss in BOTH:
+        found = [accuracy[loss, rate] for rate in RATES]
+        values = [one.value for one in found]
+        below = [one.value - (one.low or one.value) for one in found]
+        above = [(one.high or one.value) - one.value for one in found]
+        axis.errorbar(
+            RATES, values, yerr=[below, above], marker="o", capsize=3, color=COLOURS[loss], label=TITLES[loss]
+        )
+    axis.set(xscale="log", xlabel="learning rate of SGD", ylabel="top-1 of a linear classifier, % (95 % interval)")
+    axis.set_xticks(RATES, [f"{rate:g}" for rate in RATES])
+    axis.legend(frameon=False)
+
+
+SINCERE_ACCURACY = (
+    Claim(
+        11,
+        "table-2",
+        f"{SECTION}, Table 2",
+        "a linear classifier on frozen features is as accurate after SINCERE as after SupCon",
+        "CIFAR-10 top-1/top-5: SupCon 95.78/99.84, SINCERE 95.93/99.78; CIFAR-100: 75.96/92.33, 75.86/92.54",
+        table_2,
+        ("cifar10", "cifar100"),
+    ),
+    Claim(
+        12,
+        "figure-a1",
+        f"{SECTION}, Figure A.1",
+        "both losses confuse the same classes",
+        "CIFAR-10: very similar confusion matrices, cat and dog most confused",
+        figure_a1,
+        ("cifar10", "cifar100"),
+    ),
+    Claim(
+        13,
+        "learning-rates",
+        f"{SECTION}, Section 4.3",
+        "learning rates from 0.005 to 0.1 give similar results to 0.5; 1 and 5 are worse",
+        "similar, and worse",
+        learning_rates,
+        ("cifar10",),
+    ),
+)

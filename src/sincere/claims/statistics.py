@@ -1,0 +1,43 @@
+"""Figures over several seeds or cases, with their intervals."""
+
+from collections.abc import Sequence
+from math import atanh, sqrt, tanh
+from statistics import fmean, stdev
+
+from sincere.claims.record import Measured
+from sincere.errors import OptionError
+
+
+def over_seeds(what: str, values: Sequence[float], *, paper: str | None = None, of: str = "seeds") -> Measured:
+    """The mean with Student's 95 % interval; without an interval where there is only one value."""
+    if not values:
+        raise OptionError(f"{what}: there must be at least one value to take the mean of.")
+    mean = fmean(values)
+    if len(values) == 1:
+        return Measured(what, mean, n=f"1 {of.removesuffix('s')}", paper=paper)
+    from scipy.stats import t
+
+    half = float(t.ppf(0.975, len(values) - 1)) * stdev(values) / len(values) ** 0.5
+    return Measured(what, mean, mean - half, mean + half, f"{len(values)} {of}", paper)
+
+
+def below_zero(measured: Measured) -> bool:
+    """Is the figure negative, the whole interval where there is one?"""
+    return (measured.value if measured.high is None else measured.high) < 0
+
+
+def covers_zero(measured: Measured) -> bool:
+    return measured.low is not None and measured.high is not None and measured.low <= 0 <= measured.high
+
+
+def with_fisher_interval(what: str, correlation: float, cases: int, *, paper: str | None = None) -> Measured:
+    """A rank correlation with Fisher's interval and the variance of Bonett and Wright (2000), (1 + r²/2)/(n − 3).
+
+    >>> print(with_fisher_interval("r", 0.5, 28))
+    0.5 (0.1327 to 0.7465)
+    """
+    if abs(correlation) == 1:
+        return Measured(what, correlation, correlation, correlation, f"{cases} runs", paper)
+    half = 1.959964 * sqrt((1 + correlation**2 / 2) / (cases - 3))
+    low, high = (tanh(atanh(correlation) + side * half) for side in (-1, 1))
+    return Measured(what, correlation, low, high, f"{cases} runs", paper)

@@ -1,0 +1,28 @@
+"""Power laws through measured points, with intervals."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sincere.claims.record import Measured
+from sincere.errors import InputError
+
+
+def exponent(
+    what: str, x: Sequence[float], y: Sequence[float], *, n: str | None = None, paper: str | None = None
+) -> Measured:
+    """The exponent b of y = a·x^b by least squares on logarithms, with Student's 95 % interval.
+
+    >>> round(exponent("area", [1, 2, 3, 4], [3, 12, 27, 48]).value, 6)
+    2.0
+    """
+    if len(x) != len(y) or len(x) < 3 or min(*x, *y) <= 0:
+        raise InputError(
+            f"{what}: an exponent needs three or more points of positive numbers: got {len(x)} and {len(y)}."
+        )
+    from scipy.stats import linregress, t
+
+    found = linregress(np.log(x), np.log(y))
+    half = float(t.ppf(0.975, len(x) - 2)) * float(found.stderr)
+    slope = float(found.slope)
+    return Measured(what, slope, slope - half, slope + half, n or f"{len(x)} points", paper)

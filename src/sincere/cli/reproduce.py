@@ -1,0 +1,64 @@
+"""`sincere reproduce`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sincere.claims import kept_results, listing, markdown_table, reproduce
+from sincere.cli import options
+from sincere.cli.output import say, tell, tell_json
+from sincere.errors import OptionError
+
+Name = Annotated[
+    str | None,
+    typer.Argument(metavar="[CLAIM]", help="Its name or number; without one, the list of all.", show_default=False),
+]
+Full = Annotated[bool, typer.Option("--full", help="At the paper's size: real data, and a GPU where it trains.")]
+Out = Annotated[Path, typer.Option("--out", help="Where results are kept.")]
+Runs = Annotated[Path | None, typer.Option("--runs", help="Where trained models are kept; OUT/runs unless given.")]
+Data = Annotated[
+    list[str] | None,
+    typer.Option("--data", metavar="NAME=PATH", help="Where a data set is, for full forms: cifar10=PATH."),
+]
+Seed = Annotated[int, typer.Option("--seed", help="Of everything random.")]
+Table = Annotated[bool, typer.Option("--table", help="Print the kept results as a Markdown table.")]
+
+
+def reproduce_claim(
+    claim: Name = None,
+    full: Full = False,
+    out: Out = Path("reproduce"),
+    runs: Runs = None,
+    data: Data = None,
+    seed: Seed = 0,
+    table: Table = False,
+    json: options.Json = False,
+) -> None:
+    """Run a claim of the papers and say whether it holds: the paper's figure, ours with its interval, a verdict.
+
+    Results are kept in OUT/CLAIM as JSON, with a picture and its data.
+    """
+    if claim is None:
+        kept = kept_results(out)
+        if json:
+            tell_json(
+                [result.__dict__ | {"measured": [m.__dict__ for m in result.measured]} for result in kept.values()]
+            )
+        else:
+            tell(markdown_table(kept) if table else "\n".join(listing(kept)))
+        return
+    result = reproduce(
+        claim, form="full" if full else "quick", out=out, runs=runs, data=_places(data or []), seed=seed, say=say
+    )
+    tell_json(result.to_json()) if json else tell(str(result))
+
+
+def _places(given: list[str]) -> dict[str, str]:
+    found = {}
+    for one in given:
+        name, mark, path = one.partition("=")
+        if not (name and mark and path):
+            raise OptionError(f"--data must be NAME=PATH, as in cifar10=cifar-10-python.tar.gz: got {one!r}.")
+        found[name] = path
+    return found
