@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +18,8 @@ from sincere.evaluate import Evaluation
 from sincere.recipes.demo import mean_cosines, side
 from sincere.runs import RunFolder
 
-VERBS = ("demo", "train", "evaluate", "compare", "embed", "export", "bench", "recipes", "recipes list", "recipes show")
+VERBS = ("demo", "train", "evaluate", "compare", "report", "embed", "export", "bench", "reproduce", "recipes")
+VERBS = (*VERBS, "recipes list", "recipes show")
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +151,8 @@ def test_demo(tmp_path, monkeypatch):
     for words in ("sincere", "supcon", "cross-entropy", "k-NN", "within", "between", "pushed apart", "points"):
         assert words in text
     folder = tmp_path / "sincere-demo"
+    assert str(Path("sincere-demo") / "report.html") in text
+    assert (folder / "report.html").stat().st_size < 8e6
     told = Evaluation.from_json(RunFolder(folder / "supcon").evaluation.read_text())
     assert str(told.classifier("knn").top1) in text
     test = EmbeddingSet.load(RunFolder(folder / "supcon").embeddings("test"))

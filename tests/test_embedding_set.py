@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from sincere.embeddings import EmbeddingSet
+from sincere.data import LabelledData
+from sincere.embeddings import EmbeddingSet, embed
+from sincere.encoders import EmbeddingModel, ProjectionHead, build_encoder
 from sincere.errors import InputError, OptionError
 from sincere.runs import WriteError
+from sincere.views import Statistics, build_views
 
 
 def example(**changes):
@@ -20,6 +23,7 @@ def example(**changes):
         "name": "pets",
         "features": torch.randn(5, 7),
         "shown": ("a", "b\nc", "", "naïve", "x" * 5000),
+        "images": torch.arange(5 * 4 * 6, dtype=torch.uint8).view(5, 4, 6),
     }
     return EmbeddingSet(**{**values, **changes})
 
@@ -31,9 +35,21 @@ def assert_same(a, b):
     assert (a.features is None) == (b.features is None)
     if a.features is not None:
         assert torch.equal(a.features, b.features)
+    assert (a.images is None) == (b.images is None)
+    if a.images is not None:
+        assert torch.equal(a.images, b.images)
 
 
-@pytest.mark.parametrize("changes", [{}, {"features": None}, {"shown": None}, {"features": None, "shown": None}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"features": None},
+        {"shown": None},
+        {"features": None, "shown": None, "images": None},
+        {"images": torch.full((5, 16, 32, 3), 7, dtype=torch.uint8)},
+    ],
+)
 def test_a_saved_set_comes_back(tmp_path, changes):
     made = example(**changes)
     path = made.save(tmp_path / "new" / "folder" / "test.npz")
@@ -83,6 +99,11 @@ def test_save_wants_the_suffix_it_reads(tmp_path):
         ({"class_names": ("cat", "cat", "dog")}, "comes twice"),
         ({"features": torch.randn(4, 7)}, "features must hold 5 rows"),
         ({"shown": ("a",)}, "shown must hold 5 texts"),
+        ({"images": np.zeros((5, 4, 6), np.uint8)}, "images must be uint8 .* got ndarray"),
+        ({"images": torch.zeros(5, 4, 6)}, "images must be uint8 .* got torch.float32"),
+        ({"images": torch.zeros(4, 4, 6, dtype=torch.uint8)}, r"\(5, h, w\) .* got .*\(4, 4, 6\)"),
+        ({"images": torch.zeros(5, 3, 6, 6, dtype=torch.uint8)}, r"got .*\(5, 3, 6, 6\)"),
+        ({"images": torch.zeros(5, 33, 6, dtype=torch.uint8)}, "no side above 32.*makes thumbnails"),
     ],
 )
 def test_what_it_refuses(changes, message):
@@ -185,10 +206,63 @@ def test_subsets_counts_and_other_lists_of_classes():
     made = example()
     part = made.subset(torch.tensor([4, 0]))
     assert (part.labels.tolist(), part.shown) == ([2, 0], ("x" * 5000, "a"))
+    assert torch.equal(part.images, made.images[[4, 0]])
     assert torch.equal(part.features, made.features[[4, 0]])
     assert made.class_counts() == {"cat": 2, "dög": 2, "a word, with comma": 1}
     moved = part.with_classes(("a word, with comma", "none of these", "cat"))
     assert moved.labels.tolist() == [0, 2]
+    assert torch.equal(moved.images, part.images)
     with pytest.raises(InputError, match=r"1 are not \('cat'\)"):
         part.with_classes(("a word, with comma",))
     assert_same(made.to("cpu"), made)
+
+
+@pytest.mark.parametrize("layout", ["first", "last"])
+def test_large_images_are_averaged_down(tmp_path, layout):
+    pictures = np.random.default_rng(0).integers(0, 256, (3, 64, 96, 3), dtype=np.uint8)
+    given = pictures.transpose(0, 3, 1, 2) if layout == "first" else pictures
+    np.savez(tmp_path / "theirs.npz", x=np.eye(3), y=[0, 1, 1], images=given)
+    for found in (
+        EmbeddingSet.load(tmp_path / "theirs.npz"),
+        EmbeddingSet.from_arrays(np.eye(3), [0, 1, 1], images=given),
+    ):
+        assert found.images.shape == (3, 21, 32, 3)
+        columns = pictures[:, :, 3:6].astype(float).mean(axis=2)  # 96 → 32: every third column starts a new pixel
+        rows = columns[:, 3:7].mean(axis=1)  # 64 → 21: pixel 1 covers rows 3 to 6
+        assert np.abs(found.images[:, 1, 1].numpy() - rows).max() <= 0.5
+
+
+def test_grey_images_stay_as_they_are():
+    pictures = np.random.default_rng(0).integers(0, 256, (2, 8, 9), dtype=np.uint8)
+    for given in (pictures, pictures[..., None], pictures[:, None]):
+        assert np.array_equal(EmbeddingSet.from_arrays(np.eye(2), [0, 1], images=given).images.numpy(), pictures)
+
+
+@pytest.mark.parametrize("images", [np.zeros((2, 8, 8)), np.zeros((3, 8, 8), np.uint8), np.zeros((2, 8), np.uint8)])
+def test_what_is_no_picture_is_left_out_of_a_file_and_refused_of_a_caller(tmp_path, images):
+    np.savez(tmp_path / "theirs.npz", x=np.eye(2), y=[0, 1], images=images)
+    assert EmbeddingSet.load(tmp_path / "theirs.npz").images is None
+    with pytest.raises(InputError, match="images must be uint8"):
+        EmbeddingSet.from_arrays(np.eye(2), [0, 1], images=images)
+
+
+@pytest.mark.parametrize("kind", ["image", "array", "named rows"])
+def test_embed_keeps_what_a_person_would_want_to_see(kind):
+    pixels = torch.randint(256, (4, 1, 8, 8), dtype=torch.uint8)
+    rows = torch.tensor([[1.5, 2, 3, 4, 5, 6, 7]] * 4)
+    inputs, form = (pixels, "image") if kind == "image" else (rows, "array")
+    shown = ("a", "b", "c", "d") if kind == "named rows" else None
+    data = LabelledData(inputs, torch.tensor([0, 1, 0, 1]), ("a", "b"), form, "made", shown)
+    encoder = build_encoder("mlp", kind="array", shape=(inputs[0].numel(),), width=8)
+    flat = torch.nn.Sequential(torch.nn.Flatten(), encoder)
+    flat.feature_dim = 8
+    model = EmbeddingModel(flat, ProjectionHead(8, dim=2))
+    views = build_views("none", kind=form, statistics=Statistics.of(inputs, kind=form))
+    found = embed(model, views, data)
+    assert (found.images is None) == (kind != "image")
+    if kind == "image":
+        assert torch.equal(found.images, pixels[:, 0])
+    expected = {"image": None, "array": ("1.5, 2, 3, 4, 5, 6, … (7 values)",) * 4, "named rows": shown}
+    assert found.shown == expected[kind]
+    plain = embed(model, views, data, visible=False)
+    assert (plain.images, plain.shown) == (None, shown)

@@ -31,7 +31,7 @@ class PairedLabels(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         table: Tensor = self.get_buffer("table")
-        return SF.sincere(embeddings, table[labels], temperature=self.temperature, positives=self.positives)
+        return SF.sincere(embeddings, table[labels] > 0, temperature=self.temperature, positives=self.positives)
 
 
 def multi_hot() -> Tensor:

@@ -197,7 +197,7 @@ def learning_rates(conditions: Conditions) -> Outcome:
             top1 = one.evaluation(run).classifier(one.probe).top1
             low, high = 100 * top1.low, 100 * top1.high
             accuracy[loss, rate] = Measured(f"{TITLES[loss]}, rate {rate:g}, %", 100 * top1.value, low, high)
-    verdict, reason = _judged_rates(accuracy)
+    verdict, reason = judged_rates(accuracy)
     rows = [
         {"loss": loss, "rate": rate, "top1": found.value, "low": found.low, "high": found.high}
         for (loss, rate), found in accuracy.items()
@@ -213,7 +213,7 @@ def learning_rates(conditions: Conditions) -> Outcome:
     )
 
 
-def _judged_rates(accuracy: dict[tuple[str, float], Measured]) -> tuple[Verdict, str]:
+def judged_rates(accuracy: dict[tuple[str, float], Measured]) -> tuple[Verdict, str]:
     """Alike: within 2 points of the accuracy at 0.5; worse: the interval ends below that at 0.5."""
     alike, worse = [], []
     for loss in BOTH:

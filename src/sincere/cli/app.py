@@ -14,6 +14,8 @@ from sincere.cli.evaluate import evaluate_run
 from sincere.cli.export import export
 from sincere.cli.recipes import recipes
 from sincere.cli.refusals import DEBUG, in_words
+from sincere.cli.report import report_on
+from sincere.cli.reproduce import reproduce_claim
 from sincere.cli.train import train_model
 
 app = typer.Typer(
@@ -49,9 +51,12 @@ for name, verb, example in (
     ("train", train_model, "sincere train letter.csv --loss sincere --epochs 40 --out runs/letter"),
     ("evaluate", evaluate_run, "sincere evaluate runs/letter"),
     ("compare", compare_runs, "sincere compare runs/letter runs/letter-supcon"),
+    ("report", report_on, "sincere report runs/letter runs/letter-supcon"),
     ("embed", embed_data, "sincere embed runs/letter new.csv --out new.npz"),
     ("export", export, "sincere export runs/letter letter.onnx"),
     ("bench", bench, "sincere bench"),
+    ("reproduce", reproduce_claim, "sincere reproduce table-2"),
 ):
-    app.command(name, epilog=f"Example:  {example}", no_args_is_help=name not in ("demo", "bench"))(in_words(verb))
+    needs_words = name not in ("demo", "bench", "reproduce")
+    app.command(name, epilog=f"Example:  {example}", no_args_is_help=needs_words)(in_words(verb))
 app.add_typer(recipes, name="recipes")

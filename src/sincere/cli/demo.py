@@ -9,11 +9,12 @@ import typer
 
 from sincere.cli import options
 from sincere.cli.demo_folder import claimed
-from sincere.cli.output import say, tell, tell_json
+from sincere.cli.output import say, tell, tell_json, working
 from sincere.cli.run_evaluation import embedding_sets, evaluated
 from sincere.data import open_data
 from sincere.evaluate import EvaluationOptions
 from sincere.recipes.demo import EPOCHS, METHODS, Side, conclusion, demo_configs, side, table
+from sincere.report import write_report
 from sincere.runs import RunFolder
 from sincere.train import train
 
@@ -37,8 +38,12 @@ def demo(
             raise typer.Exit(stopped)
         found = evaluated(out / name, EvaluationOptions(methods=METHODS))
         sides[name] = side(name, found, embedding_sets(RunFolder(out / name))["test"])
+    with working("report") as at:
+        page = write_report([out / name for name in configs], out / "report.html", on_step=at)
     if json:
-        tell_json({name: one.to_json() | {"run": str(out / name)} for name, one in sides.items()})
+        told = {name: one.to_json() | {"run": str(out / name)} for name, one in sides.items()}
+        tell_json(told | {"report": str(page)})
         return
     tell(f"\n{table(sides)}\n\n{conclusion(sides)}\n")
     tell(f"{perf_counter() - began:.0f} s. The runs are in {out}: `sincere evaluate {out / 'sincere'}` says more.")
+    tell(f"What they look like, to open in a browser: {page}")

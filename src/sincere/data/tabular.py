@@ -17,6 +17,7 @@ LABEL_NAMES = ("label", "labels", "class", "category", "target", "y", "intent", 
 TEXT_NAMES = ("text", "sentence", "question", "utterance", "query", "content", "review", "document", "message", "title")
 INDEX_NAMES = frozenset({"id", "index", "row", "unnamed: 0", ""})  # the last two are pandas' and R's
 Numbers = npt.NDArray[np.float64]
+SHOWN_COLUMNS = 6  # of a row, where a person wants to see it
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 
 
@@ -34,13 +35,24 @@ def read_tabular(table: Table, settings: Settings) -> tuple[Samples, tuple[str, 
         notes.append(f"column {name!r} of {table.path} only numbers the rows, and was left out.")
     if not others:
         raise InputError(f"{table.path} must have something to learn from beside labels and numbers of rows.")
-    columns = []
+    columns = {}
     for name, numbers in others.items():
         if numbers is None:
             raise InputError(_not_a_number(table, name))
-        columns.append(numbers)
-    features = features_from(np.stack(columns, axis=1), f"features of {table.path}", tuple(others), table.lines)
-    return Ready(features, number_classes(labels), "array"), tuple(notes)
+        columns[name] = numbers
+    stacked = np.stack(list(columns.values()), axis=1)
+    features = features_from(stacked, f"features of {table.path}", tuple(columns), table.lines)
+    return Ready(features, number_classes(labels), "array", _rows_in_words(columns)), tuple(notes)
+
+
+def _rows_in_words(columns: Mapping[str, Numbers]) -> tuple[str, ...]:
+    """The beginning of each row with the names of its columns."""
+    first = dict(list(columns.items())[:SHOWN_COLUMNS])
+    more = f", … ({len(columns)} columns)" if len(columns) > len(first) else ""
+    return tuple(
+        ", ".join(f"{name} = {value:.6g}" for name, value in zip(first, row, strict=True)) + more
+        for row in zip(*(numbers.tolist() for numbers in first.values()), strict=True)
+    )
 
 
 def _named(names: Sequence[str], columns: Sequence[str]) -> str | None:

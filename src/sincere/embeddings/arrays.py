@@ -26,6 +26,7 @@ class Arrays:
     features: Array | None = None
     class_names: tuple[str, ...] | None = None
     shown: tuple[str, ...] | None = None
+    images: Array | None = None
 
 
 def read_arrays(path: Path, labels: Path | None) -> Arrays:
@@ -47,6 +48,7 @@ def read_arrays(path: Path, labels: Path | None) -> Arrays:
         features=found["features"] if key != "features" and "features" in found else None,
         class_names=_texts(found["class_names"], path) if "class_names" in found else None,
         shown=_texts(found["shown"], path) if "shown" in found else None,
+        images=found.get("images"),
     )
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from sincere.data import LabelledData
 from sincere.embeddings.embedding_set import EmbeddingSet
+from sincere.embeddings.thumbnails import thumbnails
 from sincere.encoders import EmbeddingModel
 from sincere.errors import OptionError
 from sincere.views import Views
@@ -25,6 +26,7 @@ def embed(
     batch: int = 1024,
     device: torch.device | str | None = None,
     precision: Precision = "fp32",
+    visible: bool = True,
 ) -> EmbeddingSet:
     """Embeddings and features of every sample, on the model's device; the model is left as it was.
 
@@ -35,6 +37,8 @@ def embed(
         batch: samples that go through the model together.
         device: where to compute, if not where the model is; the model moves there.
         precision: of the computation; what comes out is float32.
+        visible: with what a person would want to see of each sample, thumbnails of images and the beginning of rows.
+            Measuring while training needs none of it.
     """
     embeddings, features = embed_inputs(model, views, data.inputs, batch=batch, device=device, precision=precision)
     return EmbeddingSet(
@@ -43,7 +47,8 @@ def embed(
         class_names=data.class_names,
         name=data.name,
         features=features,
-        shown=data.shown,
+        shown=first_values(data.inputs) if visible and data.kind == "array" and data.shown is None else data.shown,
+        images=thumbnails(data.inputs) if visible and data.kind == "image" else None,
     )
 
 
@@ -71,6 +76,16 @@ def embed_inputs(
             features = model.features(_in_layout_of(model, samples))
             found.append((model.head(features).float(), features.float()))
     return torch.cat([pair[0] for pair in found]), torch.cat([pair[1] for pair in found])
+
+
+def first_values(rows: Tensor, most: int = 6) -> tuple[str, ...]:
+    """The beginning of each row, for people: what is shown of arrays without names of columns.
+
+    >>> first_values(torch.tensor([[1.0, 0.25], [-2.0, 1e6]]))
+    ('1, 0.25', '-2, 1e+06')
+    """
+    more = f", … ({rows.shape[1]} values)" if rows.shape[1] > most else ""
+    return tuple(", ".join(f"{value:.3g}" for value in row) + more for row in rows[:, :most].tolist())
 
 
 def device_of(module: nn.Module) -> torch.device:

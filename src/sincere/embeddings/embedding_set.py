@@ -11,6 +11,7 @@ from torch import Tensor
 
 from sincere.checks import check_device, check_finite, check_labels, shape_of
 from sincere.embeddings.arrays import classes_of, float_rows, read_arrays
+from sincere.embeddings.thumbnails import SIDE, thumbnails_of
 from sincere.errors import InputError, OptionError
 from sincere.runs.files import TEMPORARY, explained_write, sync_folder
 
@@ -32,6 +33,7 @@ class EmbeddingSet:
     name: str
     features: Tensor | None = None  # float32 (n, f)
     shown: tuple[str, ...] | None = None  # what a person would want to see of a sample: its text, its file's path
+    images: Tensor | None = None  # uint8 (n, h, w) or (n, h, w, 3), on the CPU: pictures of at most 32 × 32
 
     def __post_init__(self) -> None:
         _check_rows("embeddings", self.embeddings)
@@ -50,6 +52,8 @@ class EmbeddingSet:
                 )
         if self.shown is not None and len(self.shown) != len(self):
             raise InputError(f"shown must hold {len(self)} texts, one an embedding: got {len(self.shown)}.")
+        if self.images is not None:
+            _check_images(self.images, len(self))
         if len(set(self.class_names)) != len(self.class_names):
             raise InputError("class_names must differ from each other: one of them comes twice.")
         if len(self) and not 0 <= int(self.labels.min()) <= int(self.labels.max()) < len(self.class_names):
@@ -71,10 +75,12 @@ class EmbeddingSet:
         name: str = "arrays",
         features: object = None,
         shown: tuple[str, ...] | None = None,
+        images: object = None,
     ) -> "EmbeddingSet":
         """From tensors, NumPy arrays or lists.
 
-        Labels may be texts or any integers: without `class_names`, the sorted labels become the classes.
+        Labels may be texts or any integers: without `class_names`, the sorted labels become the classes. Images, uint8
+        and of any size, are kept as thumbnails.
         """
         numbers, names = classes_of(_as_numpy(labels), class_names)
         return cls(
@@ -84,6 +90,7 @@ class EmbeddingSet:
             name=name,
             features=None if features is None else torch.from_numpy(float_rows("features", _as_numpy(features))),
             shown=shown,
+            images=None if images is None else _pictures(_as_numpy(images), len(numbers)),
         )
 
     @classmethod
@@ -92,11 +99,12 @@ class EmbeddingSet:
 
         Args:
             path: an `.npz` with `embeddings`, `x` or `features`, and `labels` or `y`; or an `.npy` with (n, d).
+                `shown` (texts) and `images` (uint8, any size) are what a report shows of a sample, if they are there.
             labels: where they lie in a file of their own: an `.npy`, or a text file with one label a line.
             name: a name for the set instead of the file's.
         """
         found = read_arrays(Path(path), None if labels is None else Path(labels))
-        return cls.from_arrays(
+        made = cls.from_arrays(
             found.embeddings,
             found.labels,
             class_names=found.class_names,
@@ -104,6 +112,9 @@ class EmbeddingSet:
             features=found.features,
             shown=found.shown,
         )
+        # What somebody else calls images may be no pictures: no reason to refuse the embeddings.
+        images = None if found.images is None else thumbnails_of(found.images, len(made))
+        return made if images is None else replace(made, images=images)
 
     def save(self, path: str | Path) -> Path:
         """Write one `.npz`. The file appears whole or not at all; an older one stays until the new one is complete."""
@@ -121,6 +132,8 @@ class EmbeddingSet:
         if self.shown is not None:
             # As an array of texts every one would take the room of the longest.
             arrays["shown"] = np.frombuffer(json.dumps(self.shown).encode(), dtype=np.uint8)
+        if self.images is not None:
+            arrays["images"] = self.images.numpy()
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(path.name + TEMPORARY)
         with explained_write(path, sum(array.nbytes for array in arrays.values())):
@@ -139,13 +152,17 @@ class EmbeddingSet:
         """The samples at `indices` (integers), in that order."""
         indices = indices.to(self.embeddings.device)
         shown = None if self.shown is None else tuple(self.shown[i] for i in indices.tolist())
-        features = None if self.features is None else self.features[indices]
         return replace(
-            self, embeddings=self.embeddings[indices], labels=self.labels[indices], features=features, shown=shown
+            self,
+            embeddings=self.embeddings[indices],
+            labels=self.labels[indices],
+            features=None if self.features is None else self.features[indices],
+            shown=shown,
+            images=None if self.images is None else self.images[indices.cpu()],
         )
 
     def to(self, device: str | torch.device) -> "EmbeddingSet":
-        """The same on another device; evaluation runs where its sets are."""
+        """The same on another device, but for the pictures; evaluation runs where its sets are."""
         features = None if self.features is None else self.features.to(device)
         return replace(self, embeddings=self.embeddings.to(device), labels=self.labels.to(device), features=features)
 
@@ -178,6 +195,29 @@ def _check_rows(name: str, rows: object) -> None:
             f"{name} must be a float32 tensor of shape (n, d): got {came}. EmbeddingSet.from_arrays(...) converts."
         )
     check_finite(name, rows)
+
+
+def _check_images(images: object, samples: int) -> None:
+    wanted = f"uint8 of shape ({samples}, h, w) or ({samples}, h, w, 3) on the CPU, no side above {SIDE}"
+    if not isinstance(images, Tensor):
+        raise InputError(f"images must be {wanted}: got {type(images).__name__}.")
+    shape = tuple(images.shape)
+    fits = len(shape) == 3 or (len(shape) == 4 and shape[3] == 3)
+    if images.dtype != torch.uint8 or images.is_cuda or not fits or shape[0] != samples or max(shape[1:3]) > SIDE:
+        raise InputError(
+            f"images must be {wanted}: got {images.dtype} of shape {shape_of(images)}. "
+            "EmbeddingSet.from_arrays(...) makes thumbnails of larger ones."
+        )
+
+
+def _pictures(images: np.ndarray, samples: int) -> Tensor:
+    found = thumbnails_of(images, samples)
+    if found is None:
+        raise InputError(
+            f"images must be uint8, ({samples}, h, w) or with 1, 3 or 4 channels last or first: "
+            f"got {images.dtype} of shape {images.shape}."
+        )
+    return found
 
 
 def _as_numpy(values: object) -> np.ndarray:

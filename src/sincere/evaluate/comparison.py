@@ -205,4 +205,4 @@ def _distinct(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _points(share: float) -> str:
-    return f"{100 * share:.2f}".replace("-", "−")
+    return f"{round(100 * share, 2) or 0.0:.2f}".replace("-", "−")  # no −0.00

@@ -37,9 +37,12 @@ def _set_floor(num_pos: Tensor, num_neg: Tensor, gap: float) -> Tensor:
     exchanges = int(torch.minimum(num_pos, num_neg).max())
     if exchanges == 0:
         return torch.zeros_like(num_pos)
-    k, n = num_pos.unsqueeze(1), num_neg.unsqueeze(1)
+    # Once for every size of class: a row for every anchor would be anchors × exchanges numbers.
+    sizes, which = torch.unique(torch.stack([num_pos, num_neg], dim=1), dim=0, return_inverse=True)
+    k, n = sizes[:, :1], sizes[:, 1:]
     j = torch.arange(1 + exchanges, dtype=torch.float64, device=num_pos.device)
-    return torch.logsumexp(_log_binomial(k, j) + _log_binomial(n, j) - j * gap, dim=1) / num_pos
+    floors = torch.logsumexp(_log_binomial(k, j) + _log_binomial(n, j) - j * gap, dim=1) / k.squeeze(1)
+    return floors[which]
 
 
 def _log_binomial(n: Tensor, j: Tensor) -> Tensor:

@@ -17,6 +17,9 @@ CONTENTS = {
     "model.json": "how to build the model around the weights, and how to prepare its inputs",
     "embeddings/": "train.npz, validation.npz, test.npz: embeddings, features, labels, class names",
     "evaluation.json": "accuracies with their intervals, once `sincere evaluate` has run",
+    "geometry.json": "the shape of the test embeddings, once `sincere report` has run",
+    "report.html": "what `sincere report` wrote: open it in a browser",
+    "report_files/": "its pictures as PNG and SVG, and their figures as CSV",
     "tensorboard/": "event files, if they were asked for",
 }
 
@@ -65,6 +68,14 @@ class RunFolder:
     @property
     def evaluation(self) -> Path:
         return self.path / "evaluation.json"
+
+    @property
+    def geometry(self) -> Path:
+        return self.path / "geometry.json"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report.html"
 
     @property
     def tensorboard(self) -> Path:

@@ -34,7 +34,7 @@ def validate(
         generator = torch.Generator().manual_seed(seed_for(0, "references"))
         chosen = torch.randperm(len(train), generator=generator)[: config.references]
         train = train.subset(chosen.sort().values)
-    known, new = (embed(model, views, part, precision=precision) for part in (train, data))
+    known, new = (embed(model, views, part, precision=precision, visible=False) for part in (train, data))
     k = min(config.neighbours, len(train))
     found = nearest(new.embeddings, known.embeddings, known.labels, k=k)
     predicted = vote(found, classes=len(train.class_names), k=k).argmax(dim=1)

@@ -1,0 +1,79 @@
+"""`sincere report`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sincere.cli import options
+from sincere.cli.output import say, tell, tell_json, working
+from sincere.cli.run_evaluation import check_finished, embedding_sets
+from sincere.errors import OptionError
+from sincere.report import Subject, read_subject, write_report
+from sincere.runs import RunFolder
+
+Inputs = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="RUN…", help="Folders of runs, or files of embeddings: .npz, or .npy with --labels.", show_default=False
+    ),
+]
+File = Annotated[
+    Path | None,
+    typer.Option("--out", help="The .html to write; report.html in the run, or beside the file.", show_default=False),
+]
+Train = Annotated[
+    Path | None,
+    typer.Option(
+        "--train",
+        help="Of a file: embeddings that classifiers are fitted on. Without it each sample is judged by the others.",
+        show_default=False,
+    ),
+]
+Labels = Annotated[
+    Path | None, typer.Option("--labels", help="Of an .npy: its labels, .npy or one a line.", show_default=False)
+]
+
+
+def report_on(
+    runs: Inputs, out: File = None, train: Train = None, labels: Labels = None, json: options.Json = False
+) -> None:
+    """Write one HTML page that shows what embeddings are worth and what they look like; it opens offline.
+
+    Takes runs, and arrays that somebody else made. Several are shown side by side, with paired intervals. Every picture
+    is also saved as PNG and SVG, with its figures as CSV, in a folder beside the page.
+    """
+    if len(runs) > 1 and (train is not None or labels is not None):
+        raise OptionError("--train and --labels belong to one file of embeddings: report on it alone.")
+    place = out or default_place(runs)
+    with working("report") as at:
+        subjects = [read_input(path, train=train, labels=labels, at=at) for path in runs]
+        write_report(subjects, place, on_step=at)
+    size = place.stat().st_size
+    if json:
+        told = {s.name: [*s.evaluation.summary, *s.geometry.summary] for s in subjects}
+        tell_json({"path": str(place), "bytes": size, "summary": told})
+        return
+    for subject in subjects:
+        for note in subject.evaluation.notes:
+            say(f"note: {subject.name}: {note}")
+    tell(f"{place}: {size / 1e6:.1f} MB. Open it in a browser; its pictures are in {place.stem}_files.")
+
+
+def default_place(runs: list[Path]) -> Path:
+    """In the run, beside the file; beside the runs where there are several."""
+    first = runs[0]
+    if len(runs) > 1:
+        return Path("report.html")
+    return RunFolder(first).report if first.is_dir() else first.with_name(f"{first.stem}-report.html")
+
+
+def read_input(path: Path, *, train: Path | None, labels: Path | None, at: Callable[[str], None]) -> Subject:
+    """A run, whose embeddings are made anew where it did not save them, or a file."""
+    if not path.is_dir():
+        return read_subject(path, train=train, labels=labels, on_step=at)
+    folder = RunFolder(path)
+    check_finished(folder)
+    at(f"embeddings of {path}")
+    return read_subject(path, train=train, labels=labels, sets=embedding_sets(folder), on_step=at)

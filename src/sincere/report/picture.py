@@ -1,0 +1,171 @@
+"""A picture of the report: drawn once, saved three ways, and shown with its sentence."""
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
+
+from sincere.errors import OptionError
+from sincere.report.palette import FAINT, GRID, INK, PAPER
+from sincere.report.verdict import Verdict
+from sincere.runs.files import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Cell: TypeAlias = str | int | float | None
+DPI = 160
+STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",  # text stays text
+    "font.family": "DejaVu Sans",
+    "font.size": 9.5,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.facecolor": "none",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 9.5,
+    "axes.titlecolor": INK,
+    "figure.facecolor": PAPER,
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "legend.frameon": False,
+    "legend.labelcolor": INK,
+    "text.color": INK,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "lines.linewidth": 1.8,
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """The figures behind a picture."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def as_csv(self) -> str:
+        """Comma-separated; cells that a spreadsheet would run as a formula get an apostrophe before them."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([_inert(column) for column in self.columns])
+        writer.writerows([_inert(cell) for cell in row] for row in self.rows)
+        return text.getvalue()
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """Drawn, with its words and figures."""
+
+    name: str  # of its files
+    title: str
+    verdict: Verdict
+    alt: str  # for those who do not see it
+    figure: "Figure"
+    table: Table
+    notes: tuple[str, ...] = field(default=())
+
+    def save(self, folder: Path, prefix: str = "") -> str:
+        """Write PNG, SVG and CSV; the SVG's text."""
+        from matplotlib import rc_context
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+        stem, pixels, drawn = f"{prefix}{self.name}", io.BytesIO(), io.BytesIO()
+        self.figure.set_dpi(DPI)
+        with rc_context({**STYLE, "svg.hashsalt": stem}):
+            # `savefig` would draw and lay out everything four times.
+            FigureCanvasAgg(self.figure).print_png(pixels)  # type: ignore[no-untyped-call]
+            self.figure.set_layout_engine("none")
+            canvas: Any = FigureCanvasSVG(self.figure)
+            canvas.print_svg(drawn, metadata={"Date": None, "Title": self.title})
+        write_atomically(folder / f"{stem}.png", pixels.getvalue())
+        write_atomically(folder / f"{stem}.svg", drawn.getvalue())
+        write_atomically(folder / f"{stem}.csv", self.table.as_csv().encode())
+        return drawn.getvalue().decode()
+
+
+def in_style(draw: Callable[P, T]) -> Callable[P, T]:
+    """Draw in the report's style, and leave matplotlib's settings as they were."""
+
+    @wraps(draw)
+    def styled(*args: P.args, **kwargs: P.kwargs) -> T:
+        with needs_lab("matplotlib").rc_context(STYLE):
+            return draw(*args, **kwargs)
+
+    return styled
+
+
+def new_figure(width: float = 5.6, height: float = 3.6) -> "tuple[Figure, Axes]":
+    """A figure with one pair of axes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def needs_lab(module: str) -> Any:
+    """A module of the `lab` extra, or an error that names it."""
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise OptionError(f'a report needs {module}, which is not installed: pip install "sincere[lab]".') from error
+
+
+def heat_ticks(axes: "Axes", names: Sequence[str], *, most: int = 30) -> None:
+    """Class names on both axes of a matrix; none where they could not be read."""
+    axes.grid(visible=False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_visible(False)
+    if len(names) > most:
+        axes.set_xticks([])
+        axes.set_yticks([])
+        return
+    shown = [short(name, 14) for name in names]
+    size = 9.0 if len(names) <= 12 else 6.5
+    slanted = max(map(len, shown)) > 3
+    axes.set_xticks(range(len(names)), shown, fontsize=size, rotation=60 if slanted else 0)
+    for label in axes.get_xticklabels() if slanted else ():
+        label.set_horizontalalignment("right")
+        label.set_rotation_mode("anchor")
+    axes.set_yticks(range(len(names)), shown, fontsize=size)
+
+
+def colour_bar(figure: "Figure", axes: "Axes", drawn: Any, label: str) -> None:
+    """The scale of a matrix; as pixels, since a vector drawing of it has seams."""
+    bar = figure.colorbar(drawn, ax=axes, shrink=0.8, label=label)
+    if bar.solids is not None:
+        bar.solids.set_rasterized(True)
+    bar.outline.set_visible(False)
+
+
+def cell_text(axes: "Axes", row: int, column: int, words: str, *, on_dark: bool) -> None:
+    """A number in a matrix. It takes no part in the layout, which would measure every cell."""
+    made = axes.text(column, row, words, ha="center", va="center", fontsize=7.5, in_layout=False)
+    made.set_color("white" if on_dark else INK)
+
+
+def short(name: str, most: int) -> str:
+    """A name that fits; matplotlib reads two dollar signs as mathematics, so they are escaped."""
+    plain = " ".join(name.split()) or "(no name)"
+    cut = plain if len(plain) <= most else plain[: most - 1] + "…"
+    return cut.replace("$", r"\$")
+
+
+def _inert(cell: Cell) -> Cell:
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell

@@ -1,0 +1,105 @@
+"""Accuracy with its interval, one line a figure."""
+
+from sincere.evaluate import Estimate, Evaluation
+from sincere.report.palette import COLOURS, FAINT
+from sincere.report.picture import Picture, Table, in_style, new_figure
+from sincere.report.subject import Subject
+from sincere.report.verdict import Grade, Verdict, graded, percent
+
+
+def figures_of(found: Evaluation) -> dict[tuple[str, str], tuple[str, Estimate]]:
+    """Every figure of an evaluation, by method and metric, with its title."""
+    rows: dict[tuple[str, str], tuple[str, Estimate]] = {}
+    for result in found.classifiers:
+        rows[result.method, "top1"] = (result.title, result.top1)
+        rows[result.method, "balanced"] = (f"{result.title}, balanced", result.balanced)
+        if result.top5 is not None:
+            rows[result.method, "top5"] = (f"{result.title}, top-5", result.top5)
+    if found.retrieval is not None:
+        for k, value in found.retrieval.recall.items():
+            rows["retrieval", f"recall@{k}"] = (f"recall@{k}", value)
+        rows["retrieval", "r_precision"] = ("R-precision", found.retrieval.r_precision)
+        rows["retrieval", "map@r"] = ("MAP@R", found.retrieval.map_at_r)
+    return rows
+
+
+SHOWN = ("top1", "recall@1", "map@r")  # one dot a method; the rest is in the table
+
+
+@in_style
+def accuracy_picture(subject: Subject) -> Picture | None:
+    """A dot and its interval for each classifier and for retrieval, with guessing as a line."""
+    every = figures_of(subject.evaluation)
+    rows = {key: row for key, row in every.items() if key[1] in SHOWN}
+    if not rows:
+        return None
+    guess = guessing(subject.evaluation)
+    figure, axes = new_figure(5.6, 1.15 + 0.36 * len(rows))
+    places = range(len(rows) - 1, -1, -1)
+    for place, (_, value) in zip(places, rows.values(), strict=True):
+        axes.plot([100 * value.low, 100 * value.high], [place, place], color=COLOURS[0], linewidth=3, alpha=0.45)
+        axes.plot([100 * value.value], [place], "o", color=COLOURS[0], markersize=7)
+        text = f"{100 * value.value:.1f}"
+        axes.annotate(text, (100 * value.value, place), (0, 7), textcoords="offset points", ha="center", fontsize=8.5)
+    axes.set_yticks(list(places), [title for title, _ in rows.values()])
+    lowest = min(value.low for _, value in rows.values())
+    left = 0.0 if lowest < 0.5 else 100 * max(0.0, lowest - (1 - lowest) - 0.05)
+    if 100 * guess >= left:
+        axes.axvline(100 * guess, color=FAINT, linestyle="--", linewidth=1)
+    axes.set_xlim(left, 100 + (100 - left) * 0.04)
+    axes.set_ylim(-0.6, len(rows) - 0.2)
+    axes.set_xlabel(f"per cent of {len(subject.evaluation.labels):,} {subject.samples}, with 95 % interval")
+    axes.grid(visible=False, axis="y")
+    return Picture(
+        name="accuracy",
+        title="Accuracy",
+        verdict=_verdict(subject, guess),
+        alt="Accuracies and retrieval figures as dots with 95 % intervals: "
+        + "; ".join(f"{title} {value}" for title, value in rows.values()),
+        figure=figure,
+        table=Table(
+            ("figure", "value", "low", "high"),
+            tuple((title, value.value, value.low, value.high) for title, value in every.values()),
+        ),
+    )
+
+
+def guessing(found: Evaluation) -> float:
+    """The share that guessing the most frequent class would get right."""
+    counts = [0] * len(found.class_names)
+    for label in found.labels:
+        counts[label] += 1
+    return max(counts) / len(found.labels)
+
+
+def accuracy_grade(found: Evaluation, guess: float) -> Grade:
+    """By how much of the error of guessing is left: a tenth is good, half is mixed."""
+    return graded((1 - found.classifiers[0].top1.value) / (1 - guess), good=0.1, mixed=0.5)
+
+
+def _verdict(subject: Subject, guess: float) -> Verdict:
+    found = subject.evaluation
+    if not found.classifiers:
+        return Verdict("open", "No classifier was run; the figures are of retrieval.")
+    if guess == 1:
+        return Verdict("open", "There is one class only, so every guess is right and accuracy says nothing.")
+    first = found.classifiers[0]
+    grade = accuracy_grade(found, guess)
+    end = {
+        "good": "a good embedding for these classes",
+        "mixed": "much is right, and much is left",
+        "poor": "hardly better than guessing" if first.top1.low > guess else "no better than guessing",
+    }[grade]
+    n = len(found.labels)
+    share = f"{percent(first.top1.value)} of {n:,} {subject.samples}"
+    interval = f"95 % interval {100 * first.top1.low:.1f} to {100 * first.top1.high:.1f}"
+    if first.top1.value == 1:  # every draw of samples without a mistake is without one
+        share, interval = (
+            f"all {n:,} {subject.samples}",
+            f"errors below {percent(1 - 0.05 ** (1 / n))} with 95 % confidence",
+        )
+    return Verdict(
+        grade,
+        f"{first.title} is right on {share} ({interval}), where always guessing the most "
+        f"frequent class gives {percent(guess)}: {end}.",
+    )

@@ -1,0 +1,122 @@
+"""Embeddings as points that can be drawn: the sphere itself, the two directions of most variance, a neighbour map."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sincere.evaluate.neighbours import cosine_tiles
+from sincere.report.picture import needs_lab
+from sincere.report.subject import Subject
+
+MOST_POINTS = 2500
+NEIGHBOURS = 10  # by which a map is judged
+SEED = 0
+STEPS = 500  # half of scikit-learn's: the islands stand by then, and every run of a report needs its map
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """One way to place the points."""
+
+    key: str  # "sphere", "circle", "pca", "neighbours"
+    title: str
+    note: str  # how to read it
+    points: Any  # float64 (n, 2) or (n, 3)
+
+
+@dataclass(frozen=True, eq=False)
+class PointMap:
+    """Every way to place the same points."""
+
+    chosen: Tensor  # places of the points among the samples
+    projections: tuple[Projection, ...]
+    agreement: float | None  # share of a point's nearest that have its class, in the whole space
+    agreements: dict[str, float]  # and in each projection
+
+    @property
+    def first(self) -> int:
+        """What to show first: the embeddings as they are, or the picture that misleads least."""
+        if self.projections[0].key in ("sphere", "circle"):
+            return 0
+        shares = [self.agreements.get(one.key, 0.0) for one in self.projections]
+        return shares.index(max(shares))
+
+
+def point_map(subject: Subject) -> PointMap:
+    """Place a subject's samples; a seeded draw of them where there are too many to look at."""
+    chosen = drawn_samples(len(subject.test))
+    rows = F.normalize(subject.test.embeddings[chosen].double(), dim=1).numpy()
+    labels = subject.test.labels[chosen].numpy()
+    found = list(_projections(rows))
+    agreements = {one.key: share for one in found if (share := _flat_agreement(one.points, labels)) is not None}
+    return PointMap(chosen, tuple(found), _agreement(torch.from_numpy(rows).float(), labels), agreements)
+
+
+def drawn_samples(samples: int) -> Tensor:
+    """All of them, or a random draw of `MOST_POINTS`, in their order."""
+    if samples <= MOST_POINTS:
+        return torch.arange(samples)
+    generator = torch.Generator().manual_seed(SEED)
+    return torch.randperm(samples, generator=generator)[:MOST_POINTS].sort().values
+
+
+def _projections(rows: Any) -> Any:
+    n, dim = rows.shape
+    flat, shares = principal_components(rows)
+    if dim == 3:
+        yield Projection("sphere", "Sphere", "The embeddings as they are, as unit vectors: drag to turn.", rows)
+    if dim == 2:
+        yield Projection("circle", "Circle", "The embeddings as they are, as unit vectors: nothing is left out.", rows)
+    else:
+        note = (
+            f"The two directions of most variance hold {100 * sum(shares):.0f} % of it; classes that differ "
+            "along others lie on top of each other here."
+        )
+        yield Projection("pca", "PCA", note, flat)
+    if n >= 10 and dim > 2:
+        note = "t-SNE keeps near neighbours near: trust which points lie together, not how far apart the islands are."
+        yield Projection("neighbours", "Neighbour map", note, neighbour_embedding(rows, flat))
+
+
+def principal_components(rows: Any) -> tuple[Any, tuple[float, ...]]:
+    """Points along the two directions of most variance, and their shares of it."""
+    centred = rows - rows.mean(axis=0)
+    left, sizes, directions = np.linalg.svd(centred, full_matrices=False)
+    signs = np.where(directions[np.arange(len(directions)), np.abs(directions).argmax(axis=1)] < 0, -1.0, 1.0)
+    points = (left * sizes * signs)[:, :2]
+    variance = sizes**2 / max(float((sizes**2).sum()), 1e-30)
+    return np.pad(points, ((0, 0), (0, 2 - points.shape[1]))), tuple(float(share) for share in variance[:2])
+
+
+def neighbour_embedding(rows: Any, start: Any) -> Any:
+    """t-SNE from the principal components, the same every time."""
+    manifold = needs_lab("sklearn.manifold")
+    spread = float(start[:, 0].std()) or 1.0
+    perplexity = min(30.0, max(5.0, len(rows) / 30), (len(rows) - 1) / 3)  # a few of a class: more make dots of classes
+    begin = (1e-4 * start / spread).astype(np.float32)
+    model = manifold.TSNE(init=begin, perplexity=perplexity, max_iter=STEPS, random_state=SEED)
+    return model.fit_transform(rows.astype(np.float32)).astype(np.float64)
+
+
+def _agreement(rows: Tensor, labels: Any) -> float | None:
+    """Over points and their nearest by cosine: the share that has the point's class."""
+    if len(rows) < 3:
+        return None
+    k = min(NEIGHBOURS, len(rows) - 1)
+    places = torch.cat([cosines.topk(k, dim=1).indices for _, cosines in cosine_tiles(rows)]).numpy()
+    return float((labels[places] == labels[:, None]).mean())
+
+
+def _flat_agreement(points: Any, labels: Any) -> float | None:
+    """The same by distance in a picture."""
+    if len(points) < 3:
+        return None
+    neighbors = needs_lab("sklearn.neighbors")
+    k = min(NEIGHBOURS, len(points) - 1)
+    model = neighbors.NearestNeighbors(n_neighbors=k).fit(points)
+    places = model.kneighbors(return_distance=False)
+    return float((labels[places] == labels[:, None]).mean())

@@ -1,0 +1,145 @@
+"""What a report is about: one run, or one set of embeddings that somebody made, with every record there is of it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sincere.embeddings.embedding_set import EmbeddingSet
+from sincere.errors import InputError
+from sincere.evaluate import Evaluation, evaluate
+from sincere.geometry import describe
+from sincere.geometry.record import Geometry
+from sincere.report.leave_one_out import evaluate_alone
+from sincere.runs import RunFolder, read_json, read_metrics
+from sincere.runs.files import write_atomically
+from sincere.runs.folder import Split
+
+TEMPERATURE = 0.1  # of the losses that geometry reads, where no run says another
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """The sets share the evaluation's list of classes."""
+
+    name: str
+    test: EmbeddingSet  # what is shown
+    train: EmbeddingSet | None  # where neighbours come from; None: from `test` itself
+    evaluation: Evaluation
+    geometry: Geometry
+    metrics: tuple[dict[str, Any], ...] = ()
+    config: dict[str, Any] | None = None
+    provenance: dict[str, Any] | None = None
+
+    @property
+    def alone(self) -> bool:
+        """Was every sample judged by the others of its own set?"""
+        return self.train is None
+
+    @property
+    def samples(self) -> str:
+        """What its samples are called in sentences."""
+        return "samples" if self.alone else "test samples"
+
+
+def read_subject(
+    path: str | Path,
+    *,
+    train: str | Path | None = None,
+    labels: str | Path | None = None,
+    sets: Mapping[Split, EmbeddingSet] | None = None,
+    on_step: Say | None = None,
+) -> Subject:
+    """Read the folder of a run, or a file of embeddings.
+
+    A run's evaluation.json and geometry.json are used where they are there, and written where they are not. Nothing is
+    written beside embeddings that somebody else made.
+
+    Args:
+        path: the folder of a run, an `.npz`, or an `.npy` with its labels in a file of their own.
+        train: of a file: the embeddings that k-NN, class means and the linear probe are fitted on. Without it every
+            sample is judged by all the others of the file.
+        labels: of an `.npy`: where its labels are.
+        sets: of a run: its embeddings by split, where it did not save them.
+        on_step: called with a few words before each step, for a progress display.
+    """
+    path, say = Path(path), on_step or (lambda words: None)
+    if path.is_dir():
+        if train is not None or labels is not None:
+            raise InputError(f"train and labels belong to a file of embeddings: {path} is the folder of a run.")
+        return _of_run(RunFolder(path), sets, say)
+    say("reading")
+    test = EmbeddingSet.load(path, labels=labels)
+    fitted_on = None if train is None else EmbeddingSet.load(train)
+    return subject_of(test, train=fitted_on, name=path.stem, on_step=say)
+
+
+def subject_of(
+    test: EmbeddingSet, *, train: EmbeddingSet | None = None, name: str | None = None, on_step: Say | None = None
+) -> Subject:
+    """Measure embeddings in memory."""
+    say = on_step or (lambda words: None)
+    if not len(test):
+        raise InputError(f"a report needs at least one sample: {test.name!r} is empty.")
+    name = name or test.name
+    if train is None:
+        say("neighbours")
+        found = evaluate_alone(test, name=name)
+    else:
+        found = evaluate(train, test, name=name, on_step=say)
+        test, train = test.with_classes(found.class_names), train.with_classes(found.class_names)
+    say("geometry")
+    return Subject(name, test, train, found, describe(test, train=train, temperature=TEMPERATURE, on_step=say))
+
+
+def _of_run(folder: RunFolder, sets: Mapping[Split, EmbeddingSet] | None, say: Say) -> Subject:
+    sets = _saved_sets(folder) if sets is None else sets
+    config = read_json(folder.config)
+    name = folder.path.resolve().name
+    train, test = sets["train"], sets["test"]
+    if folder.evaluation.exists():
+        found = Evaluation.from_json(folder.evaluation.read_text(encoding="utf-8"))
+    else:
+        found = evaluate(train, test, validation=sets.get("validation"), name=name, on_step=say)
+        write_atomically(folder.evaluation, (found.to_json() + "\n").encode())
+    train, test = train.with_classes(found.class_names), test.with_classes(found.class_names)
+    if tuple(test.labels.tolist()) != found.labels:
+        raise InputError(
+            f"{folder.evaluation} must be of the samples in {folder.embeddings('test')}: their labels differ. "
+            f"Evaluate the run again: sincere evaluate {folder.path}"
+        )
+    return Subject(
+        name=name,
+        test=test,
+        train=train,
+        evaluation=replace(found, name=name),
+        geometry=_geometry(folder, test, train, config, say),
+        metrics=tuple(read_metrics(folder.metrics)),
+        config=config,
+        provenance=read_json(folder.provenance) if folder.provenance.exists() else None,
+    )
+
+
+def _geometry(folder: RunFolder, test: EmbeddingSet, train: EmbeddingSet, config: dict[str, Any], say: Say) -> Geometry:
+    """The one on record if it is of these samples, or a new one."""
+    if folder.geometry.exists():
+        found = Geometry.from_json(folder.geometry.read_text(encoding="utf-8"))
+        if (found.samples, found.dim, found.class_names) == (len(test), test.embeddings.shape[1], test.class_names):
+            return found
+    say("geometry")
+    temperature = config.get("loss", {}).get("temperature", TEMPERATURE)
+    made = describe(test, train=train, temperature=float(temperature), on_step=say)
+    write_atomically(folder.geometry, (made.to_json() + "\n").encode())
+    return made
+
+
+def _saved_sets(folder: RunFolder) -> dict[Split, EmbeddingSet]:
+    splits: tuple[Split, ...] = ("train", "validation", "test")
+    saved = {split: folder.embeddings(split) for split in splits if folder.embeddings(split).exists()}
+    if not {"train", "test"} <= saved.keys():
+        raise InputError(
+            f"{folder.path} must hold embeddings/train.npz and embeddings/test.npz, as a finished run does: "
+            f"it holds {', '.join(saved) or 'neither'}. `sincere report` on the command line makes them anew."
+        )
+    return {split: EmbeddingSet.load(place) for split, place in saved.items()}

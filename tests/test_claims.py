@@ -1,0 +1,217 @@
+"""Claims: the list is whole, results are kept as they were found, verdicts follow their criteria."""
+
+import importlib.util
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+import torch.nn.functional as F
+
+import sincere.functional as SF
+from sincere.claims import CLAIMS, ClaimResult, Measured, find_claim, kept_results, listing, markdown_table, reproduce
+from sincere.claims import experiments as shared
+from sincere.claims.claim import Conditions, Outcome
+from sincere.claims.experiments import experiments
+from sincere.claims.graf_training import Closeness, judged_closeness, judged_errors
+from sincere.claims.laboratory import Laboratory
+from sincere.claims.many_labels import PAIRS, PairedLabels, multi_hot, paired_digits
+from sincere.claims.objectives import contrastive, difference, objective
+from sincere.claims.sincere_accuracy import RATES, judged_rates
+from sincere.claims.statistics import over_seeds, with_fisher_interval
+from sincere.claims.supcon_training import LimitedPositives, judged_against_baselines, judged_positives
+from sincere.errors import InputError, OptionError
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_list_is_whole():
+    assert [claim.number for claim in CLAIMS] == list(range(1, 31))
+    assert len({claim.name for claim in CLAIMS}) == 30
+    for claim in CLAIMS:
+        assert find_claim(claim.name) is find_claim(str(claim.number)) is claim
+        assert claim.statement
+        assert claim.paper
+    with pytest.raises(OptionError, match="Did you mean 'table-2'"):
+        find_claim("tabel-2")
+
+
+def test_full_forms_ask_for_their_data_before_anything_else(tmp_path):
+    with pytest.raises(InputError, match="--data cifar10=PATH"):
+        reproduce("table-2", form="full", out=tmp_path)
+    with pytest.raises(OptionError, match="'quick' or 'full'"):
+        reproduce("table-2", form="slow", out=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def one_epoch(monkeypatch):
+    """The training claims over one seed and one epoch: everything but the figures is as it is for users."""
+    whole = shared.demo_configs
+    monkeypatch.setattr(shared, "demo_configs", lambda *, seed: whole(seed=seed, epochs=1))
+    monkeypatch.setattr(shared.digits, "__kwdefaults__", {"seeds": 1})
+
+
+def test_training_claims_share_their_runs_and_keep_results(one_epoch, tmp_path):
+    said = []
+    for name in ("table-1", "figure-2", "figure-3", "table-2", "figure-a1"):
+        result = reproduce(name, out=tmp_path, say=said.append, show="off")
+        kept = tmp_path / name
+        assert ClaimResult.from_json((kept / "quick.json").read_text()) == result
+        assert (kept / "quick.png").read_bytes().startswith(b"\x89PNG")
+        header, *rows = (kept / "quick.csv").read_text().splitlines()
+        assert rows
+        assert all(row.count(",") == header.count(",") for row in rows)
+        assert result.provenance["versions"]["torch"] == torch.__version__
+        assert result.measured
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"digits-sincere-0", "digits-supcon-0"}
+    found = kept_results(tmp_path)
+    assert sorted(found) == [8, 9, 10, 11, 12]
+    table = markdown_table(found)
+    assert len(table.splitlines()) == 2 + len(CLAIMS)
+    assert table.count("not run yet") == 25
+    assert sum("quick" in line for line in listing(found)) == 5
+
+
+def test_figures_are_those_of_the_runs(one_epoch, tmp_path):
+    """Figure 2's difference and Table 2's accuracies, computed again from the embeddings on disk."""
+    conditions = Conditions("quick", 0, Laboratory(tmp_path, "off"))
+    (one,) = experiments(conditions)
+    means = {}
+    for loss in ("sincere", "supcon"):
+        test = one.run(loss, 0).embeddings("test")
+        z, y = F.normalize(test.embeddings.double(), dim=1), test.labels
+        cosines, same = z @ z.T, y.unsqueeze(0) == y.unsqueeze(1)
+        other = ~torch.eye(len(y), dtype=torch.bool)
+        means[loss] = cosines[same & other].mean(), cosines[~same].mean()
+    found = {one.what: one for one in reproduce("figure-2", out=tmp_path / "r", runs=tmp_path, show="off").measured}
+    for which, place in (("within", 0), ("between", 1)):
+        expected = float(means["sincere"][place] - means["supcon"][place])
+        assert found[f"SINCERE − SupCon {which} classes"].value == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_run_is_trained_once_and_never_mistaken_for_another(one_epoch, tmp_path):
+    (one,) = experiments(Conditions("quick", 0, Laboratory(tmp_path, "off")))
+    first = one.run("sincere", 0)
+    stamp = first.folder.weights.stat().st_mtime_ns
+    assert one.run("sincere", 0).folder.weights.stat().st_mtime_ns == stamp
+    with pytest.raises(OptionError, match="other settings"):
+        one.variant("sincere-0", replace(one.config("sincere", 0), epochs=2))
+
+
+def test_differences_take_the_wider_interval(one_epoch, tmp_path):
+    (one,) = experiments(Conditions("quick", 0, Laboratory(tmp_path, "off")))
+    one = replace(one, seeds=(0, 1))
+    sides = [objective(one, loss, loss, loss=contrastive(loss, one)) for loss in ("sincere", "supcon")]
+    found = difference(*sides, "knn")
+    by_seed = np.array([a - b for a, b in zip(*(side.top1("knn") for side in sides), strict=True)])
+    assert found.value == pytest.approx(by_seed.mean())
+    half = scipy.stats.t.ppf(0.975, 1) * by_seed.std(ddof=1) / np.sqrt(2)
+    assert found.high - found.low >= 2 * half - 1e-9
+
+
+def test_over_seeds_is_students_interval():
+    values = [1.0, 2.0, 4.0, 4.5]
+    found = over_seeds("x", values)
+    low, high = scipy.stats.t.interval(0.95, 3, np.mean(values), scipy.stats.sem(values))
+    assert (found.value, found.low, found.high) == pytest.approx((np.mean(values), low, high))
+    assert over_seeds("x", [3.0]).low is None
+
+
+def test_fishers_interval_covers_as_often_as_it_says():
+    generator = np.random.default_rng(0)
+    truth, covered, cases = 6 / np.pi * np.arcsin(0.5 / 2), 0, 400  # Spearman's of a normal pair with correlation 0.5
+    for _ in range(cases):
+        x = generator.normal(size=30)
+        y = 0.5 * x + np.sqrt(0.75) * generator.normal(size=30)
+        found = with_fisher_interval("r", float(scipy.stats.spearmanr(x, y).statistic), 30)
+        covered += found.low <= truth <= found.high
+    assert abs(covered / cases - 0.95) < 3 * np.sqrt(0.95 * 0.05 / cases)
+
+
+def measured(value, low=None, high=None):
+    return Measured("x", value, low, high)
+
+
+def test_verdicts_follow_their_criteria():
+    better, unclear = measured(1.0, 0.5, 1.5), measured(1.0, -0.5, 2.5)
+    assert judged_against_baselines(better, better)[0] == "reproduced"
+    assert judged_against_baselines(unclear, better)[0] == "partly"
+    assert judged_against_baselines(unclear, unclear)[0] == "not reproduced"
+    assert judged_positives(better, measured(0.7, 0.2, 0.9))[0] == "reproduced"
+    assert judged_positives(unclear, measured(0.7, 0.2, 0.9))[0] == "partly"
+    assert judged_positives(unclear, measured(0.1, -0.4, 0.6))[0] == "not reproduced"
+    assert judged_errors(better, unclear, 1.0)[0] == "reproduced"
+    assert judged_errors(unclear, unclear, 1.0)[0] == "partly"
+    assert judged_errors(unclear, better, -1.0)[0] == "not reproduced"
+    near, far = (Closeness("SupCon", True, 0, 0.1, centred, 0.9, 3.0) for centred in (0.05, 0.3))
+    assert judged_closeness(measured(0.5, 0.1, 0.8), [near])[0] == "reproduced"
+    assert judged_closeness(measured(0.5, 0.1, 0.8), [near, far])[0] == "partly"
+    assert judged_closeness(measured(0.1, -0.1, 0.8), [far])[0] == "not reproduced"
+    alike = {(loss, rate): measured(90.0, 89.0, 91.0) for loss in ("sincere", "supcon") for rate in RATES}
+    worse = {key: measured(50.0, 45.0, 55.0) if key[1] >= 1 else found for key, found in alike.items()}
+    assert judged_rates(alike)[0] == "partly"
+    assert judged_rates(worse)[0] == "reproduced"
+
+
+@pytest.mark.parametrize("positives", [1, 3, 100])
+def test_limited_positives_are_the_equation(positives):
+    """A float64 loop: the other view, then the next of the class in the order of the batch, view after view."""
+    generator = torch.Generator().manual_seed(positives)
+    z = torch.randn(7, 2, 5, generator=generator)
+    labels = torch.tensor([0, 1, 0, 2, 1, 0, 0])
+    rows = F.normalize(z.transpose(0, 1).reshape(14, 5).double(), dim=1).numpy()
+    classes, sample = np.tile(labels.numpy(), 2), np.tile(np.arange(7), 2)
+    total = 0.0
+    for t in range(14):
+        order = [i for i in range(14) if sample[i] == sample[t] and i != t]
+        order += [i for i in ((t + step) % 14 for step in range(1, 14)) if classes[i] == classes[t] and i not in order]
+        kept = order[:positives]
+        others = [i for i in range(14) if classes[i] != classes[t]]
+        s = rows @ rows[t] / 0.2
+        total += np.log(np.exp(s[kept + others]).sum()) - s[kept].mean()
+    found = LimitedPositives(temperature=0.2, positives=positives)(z, labels)
+    assert float(found) == pytest.approx(total / 14, rel=1e-5)
+    if positives == 100:
+        assert float(found) == pytest.approx(float(SF.supcon(z, labels, temperature=0.2)), rel=1e-5)
+
+
+def test_pairs_of_digits_carry_both_labels():
+    data = paired_digits(40, seed=0)
+    assert data.train.inputs.shape[1:] == (1, 8, 16)
+    table = multi_hot()
+    assert table.shape == (55, 10)
+    assert all(set(torch.nonzero(table[place]).flatten().tolist()) == set(pair) for place, pair in enumerate(PAIRS))
+    assert data.train.class_names[0] == "0 and 0"
+    z, labels = torch.randn(12, 2, 6, generator=torch.Generator().manual_seed(0)), data.train.labels[:12]
+    own = PairedLabels(temperature=0.1, positives="jaccard")(z, labels)
+    assert float(own) == float(SF.sincere(z, table[labels] > 0, temperature=0.1, positives="jaccard"))
+
+
+def test_results_that_were_tampered_with_are_refused(tmp_path):
+    result = ClaimResult(8, "table-1", "quick", "s", "s", "p", "o", "partly", "r", (measured(1.0),), 1.0, {})
+    text = result.to_json()
+    assert ClaimResult.from_json(text) == result
+    for broken in ("[]", "{", json.dumps({"format": "other"}), text.replace('"partly"', '"certainly"')):
+        with pytest.raises((InputError, OptionError)):
+            ClaimResult.from_json(broken)
+    with pytest.raises(ValueError, match="Out of range"):
+        replace(result, measured=(measured(float("nan")),)).to_json()
+
+
+def test_pages_show_what_is_kept():
+    spec = importlib.util.spec_from_file_location("write_pages", ROOT / "reproduce" / "write_pages.py")
+    pages = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(pages)
+    results = kept_results(ROOT / "reproduce")
+    assert pages.PAGE.read_text() == pages.page(results), "run python reproduce/write_pages.py"
+    assert pages.README.read_text() == pages.with_table(pages.README.read_text(), results)
+    for result in results.values():
+        assert "/" not in result.provenance["command"].partition(" ")[0], "a path of somebody's machine"
+
+
+def test_an_outcome_needs_no_picture():
+    assert Outcome("answered", "r", "s", (measured(1.0),)).draw is None
