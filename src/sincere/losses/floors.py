@@ -41,8 +41,9 @@ def _set_floor(num_pos: Tensor, num_neg: Tensor, gap: float) -> Tensor:
     sizes, which = torch.unique(torch.stack([num_pos, num_neg], dim=1), dim=0, return_inverse=True)
     k, n = sizes[:, :1], sizes[:, 1:]
     j = torch.arange(1 + exchanges, dtype=torch.float64, device=num_pos.device)
-    floors = torch.logsumexp(_log_binomial(k, j) + _log_binomial(n, j) - j * gap, dim=1) / k.squeeze(1)
-    return floors[which]
+    floors: Tensor = torch.logsumexp(_log_binomial(k, j) + _log_binomial(n, j) - j * gap, dim=1) / k.squeeze(1)
+    each: Tensor = floors[which]
+    return each
 
 
 def _log_binomial(n: Tensor, j: Tensor) -> Tensor:
