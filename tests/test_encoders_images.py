@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from sincere.encoders import ResNet, SmallCNN, build_encoder
+from sincere.encoders import ResNet, ShortResNet, SmallCNN, build_encoder
 from sincere.errors import InputError, OptionError
 
 # Published parameter counts of the networks with a classifier of 1,000 classes, minus that classifier.
@@ -27,6 +27,19 @@ def test_parameter_counts_are_the_published_ones(depth):
     assert parameters(large) == total - (features + 1) * 1000
     assert parameters(large) - parameters(small) == 64 * 3 * (7 * 7 - 3 * 3)
     assert all(p.is_meta for p in large.parameters())
+
+
+def test_resnet9_is_what_its_name_says():
+    """Eight convolutions; the ninth layer is the classifier, which an encoder has not."""
+    with torch.device("meta"):
+        encoder = ShortResNet((3, 32, 32))
+    convolutions = [m for m in encoder.modules() if isinstance(m, torch.nn.Conv2d)]
+    expected = 9 * (3 * 64 + 64 * 128 + 2 * 128**2 + 128 * 256 + 256 * 512 + 2 * 512**2)
+    assert len(convolutions) == 8
+    assert sum(m.weight.numel() for m in convolutions) == expected
+    with torch.device("meta"):
+        longer = ShortResNet((3, 32, 32), residuals="all")
+    assert parameters(longer) - parameters(encoder) == 2 * (9 * 256**2 + 2 * 256)
 
 
 def test_stems():
@@ -52,10 +65,12 @@ def tiny_encoders():
         ResNet(50, (3, 12, 12), width=0.0625),
         ResNet(34, (3, 12, 12), width=0.125, stem="large"),
         SmallCNN((3, 12, 12), width=4),
+        ShortResNet((3, 12, 12), width=0.0625),
+        ShortResNet((3, 12, 12), width=0.0625, residuals="all"),
     ]
 
 
-@pytest.mark.parametrize("encoder", tiny_encoders(), ids=["resnet18", "resnet50", "resnet34-large", "small_cnn"])
+@pytest.mark.parametrize("encoder", tiny_encoders(), ids=lambda encoder: type(encoder).__name__)
 def test_every_image_encoder(encoder):
     images = torch.randn(5, 3, 12, 12)
     features = encoder(images)

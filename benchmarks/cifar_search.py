@@ -1,0 +1,133 @@
+"""Try variants of a recipe one after the other: accuracy on held-out training images, and time from data to verdict.
+
+    python benchmarks/cifar_search.py cifar10:PATH --recipe fast-cifar10 --limit 540 --out results.csv \
+        "epochs=40" "epochs=40 optimizer.lr=1.0" "encoder.name=resnet9 epochs=60 batches.size=1024"
+
+Each argument is one variant: settings as `sincere train --set` takes them. A tenth of the training images is held out
+and judged by a linear classifier on frozen features and by class means; the test images are not touched. A variant that
+would not fit into what is left of --limit (by the time of the one before) is left out and said so. The first variant
+of a kind pays for compilation, which a fresh machine would pay every time: `first_epoch` tells it apart.
+"""
+
+import argparse
+import csv
+import json
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from sincere.cli.settings import from_assignments, laid_over
+from sincere.data import Splits, open_data
+from sincere.embeddings import EmbeddingSet
+from sincere.evaluate.class_means import class_mean_scores, class_means
+from sincere.evaluate.linear import fit_logistic
+from sincere.recipes import find_recipe
+from sincere.runs import RunFolder, provenance, read_metrics
+from sincere.train import TrainConfig, train
+
+STRENGTHS = (1e-1, 1e-2, 1e-3, 1e-4)
+
+
+def configured(recipe: str, source: str, variant: str, seed: int) -> TrainConfig:
+    """The recipe with a variant's settings, a tenth of the training images held out."""
+    settings = laid_over(find_recipe(recipe).config.to_json(), from_assignments(variant.split()))
+    config = TrainConfig.from_json(settings)
+    data = replace(config.data, source=source, validation_share=0.1)
+    reporting = replace(config.reporting, validate_every=0, log_every=100, checkpoint_seconds=None)
+    return replace(config, data=data, reporting=reporting, seed=seed)
+
+
+def probed(train_set: EmbeddingSet, held_out: EmbeddingSet) -> dict[str, float]:
+    """Accuracy on the held-out images, in percent: class means, and a linear classifier at each strength of L2."""
+    labels, classes = held_out.labels, len(train_set.class_names)
+    means = class_means(train_set.embeddings, train_set.labels, classes=classes)
+    scores = class_mean_scores(held_out.embeddings, means)
+    found = {"class_means": 100 * float((scores.argmax(1) == labels).double().mean())}
+    assert train_set.features is not None
+    assert held_out.features is not None
+    fitted = None
+    for l2 in STRENGTHS:
+        fitted = fit_logistic(
+            train_set.features, train_set.labels, classes=classes, l2=l2, start=fitted, tolerance=1e-4
+        )
+        right = fitted.scores(held_out.features).argmax(1) == labels
+        found[f"linear_{l2:g}"] = 100 * float(right.double().mean())
+    found["linear"] = max(value for name, value in found.items() if name.startswith("linear_"))
+    return found
+
+
+def tried(config: TrainConfig, data: Splits, show: str) -> dict[str, Any]:
+    """Train and judge one variant."""
+    began, folder = perf_counter(), Path(tempfile.mkdtemp(prefix="cifar-"))
+    try:
+        done = train(config, run=folder / "run", data=data, show=show)  # type: ignore[arg-type]
+        trained, run = perf_counter(), RunFolder(folder / "run")
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        sets = [EmbeddingSet.load(run.embeddings(split)).to(device) for split in ("train", "validation")]
+        found = probed(*sets)
+        epochs = [record["seconds"] for record in read_metrics(run.metrics) if record["kind"] == "epoch"]
+        per_epoch = (epochs[-1] - epochs[0]) / max(len(epochs) - 1, 1)
+        return {
+            **found,
+            "loss": done.loss,
+            "seconds": perf_counter() - began,
+            "training": trained - began,
+            "first_epoch": epochs[0],
+            "epoch": per_epoch,
+        }
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source")
+    parser.add_argument("variants", nargs="*", default=[""])
+    parser.add_argument("--recipe", default="fast-cifar10")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--limit", type=float, default=540.0, help="seconds in all")
+    parser.add_argument("--out", type=Path, default=None)
+    parser.add_argument("--show", default="off")
+    given = parser.parse_intermixed_args()
+    began = perf_counter()
+    first = configured(given.recipe, given.source, given.variants[0], 0)
+    data = open_data(given.source, validation_share=0.1, seed=first.data.seed)
+    print(f"data in {perf_counter() - began:.1f} s", flush=True)
+    rows: list[dict[str, Any]] = []
+    last = 0.0
+    for variant in given.variants:
+        for seed in range(given.seeds):
+            left = given.limit - (perf_counter() - began)
+            if last > left:
+                print(f"left out, {left:.0f} s left: {variant} seed {seed}", flush=True)
+                continue
+            row = tried(configured(given.recipe, given.source, variant, seed), data, given.show)
+            last = row["seconds"]
+            rows.append({"variant": variant, "seed": seed, **row})
+            shown = {name: round(value, 2) for name, value in row.items() if isinstance(value, float)}
+            print(f"{variant or 'as it is'} | seed {seed} | {json.dumps(shown)}", flush=True)
+            if given.out is not None:
+                _write(given.out, rows, given.recipe)
+
+
+def _write(path: Path, rows: list[dict[str, Any]], recipe: str) -> None:
+    found = provenance(seed=0)
+    more = {
+        "recipe": recipe,
+        "device": ", ".join(found["hardware"].get("gpus", ["CPU"])),
+        "torch": found["versions"]["torch"],
+        "commit": found["sincere_commit"],
+    }
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [*rows[0], *more])
+        writer.writeheader()
+        writer.writerows({**row, **more} for row in rows)
+
+
+if __name__ == "__main__":
+    main()
