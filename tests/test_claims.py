@@ -12,7 +12,17 @@ import torch
 import torch.nn.functional as F
 
 import sincere.functional as SF
-from sincere.claims import CLAIMS, ClaimResult, Measured, find_claim, kept_results, listing, markdown_table, reproduce
+from sincere.claims import (
+    CLAIMS,
+    ClaimResult,
+    Measured,
+    find_claim,
+    graf_training,
+    kept_results,
+    listing,
+    markdown_table,
+    reproduce,
+)
 from sincere.claims import experiments as shared
 from sincere.claims.claim import Conditions, Outcome
 from sincere.claims.experiments import experiments
@@ -24,6 +34,8 @@ from sincere.claims.sincere_accuracy import RATES, judged_rates
 from sincere.claims.statistics import over_seeds, with_fisher_interval
 from sincere.claims.supcon_training import LimitedPositives, judged_against_baselines, judged_positives
 from sincere.errors import InputError, OptionError
+from sincere.recipes import find_recipe
+from sincere.views import Statistics, build_views
 
 ROOT = Path(__file__).parent.parent
 
@@ -215,3 +227,17 @@ def test_pages_show_what_is_kept():
 
 def test_an_outcome_needs_no_picture():
     assert Outcome("answered", "r", "s", (measured(1.0),)).draw is None
+
+
+def test_full_forms_are_the_papers_runs(tmp_path):
+    data = {"cifar10": "ten.tar.gz", "cifar100": "hundred.tar.gz"}
+    conditions = Conditions("full", 0, Laboratory(tmp_path), data)
+    ten, hundred = experiments(conditions)
+    for one, classes in ((ten, 10), (hundred, 100)):
+        expected = find_recipe(f"supcon-cifar{classes}-resnet18").config
+        source = f"cifar{classes}:{data[f'cifar{classes}']}"
+        assert one.config("supcon", 0) == replace(expected, data=replace(expected.data, source=source))
+        assert one.rows_of_a_batch == 1024
+    graf = graf_training.experiment(conditions)
+    assert graf.plain.data.source == "cifar100:hundred.tar.gz"
+    build_views("plain", kind="image", statistics=Statistics((0.5,) * 3, (0.2,) * 3), **graf.plain.views.options)

@@ -146,7 +146,7 @@ def _draw(
     for loss in ("sincere", "supcon"):
         places = [2 * one.majority for one in by_classes]
         middle.plot(places, [one.of(loss)[0].minority_cosine for one in by_classes], marker="o", color=COLOURS[loss])
-    middle.plot(places, [-1 / (place - 1) for place in places], color=GREY, linewidth=0.8)
+    middle.plot(places, [-1 / (place - 1) for place in places], color=GREY, linewidth=0.8, label="simplex")
     middle.set(xlabel="classes, half of them small", title="10 : 1", ylim=(-0.5, 1))
     middle.set_xticks(places)
     for loss, marker in (("sincere", "o"), ("supcon", "x")):

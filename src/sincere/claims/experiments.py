@@ -17,7 +17,6 @@ from sincere.train import LossConfig, TrainConfig
 
 QUICK_SEEDS = 3
 BOTH: tuple[LossName, ...] = ("sincere", "supcon")
-TITLES = {"sincere": "SINCERE", "supcon": "SupCon"}
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,8 @@ def _draw_errors(figure: "Figure", measured: list[Measured]) -> None:
             axis.plot(float(one.paper), place, marker="D", color="0.3", markerfacecolor="none", linestyle="none")
     axis.set_yticks(range(len(measured)), [one.what.removesuffix(", error %") for one in measured])
     axis.set_ylim(len(measured) - 0.5, -0.5)
-    axis.set_xlabel("error of a linear classifier, % (95 % interval; diamond: the paper)")
+    diamond = "; diamond: the paper" if any(one.paper for one in measured) else ""
+    axis.set_xlabel(f"error of a linear classifier, % (95 % interval{diamond})")
 
 
 @dataclass(frozen=True)

@@ -26,10 +26,10 @@ def kl_bound(conditions: Conditions) -> Outcome:
             separation=separation,
             negatives=sizes,
             losses=(*BOTH, "supcon"),
-            samples=5000 if conditions.full else 2000,
+            samples=2000,
             seed=conditions.seed,
         )
-        for dim, separation in ((1, 1.0), (2, 2.0), (4, 3.0)) + (((8, 4.0),) if conditions.full else ())
+        for dim, separation in ((1, 1.0), (2, 2.0), (4, 3.0)) + (((2, 0.5),) if conditions.full else ())
     ]
     verdict, reason = judge_kl_bound(found)
     measured = [
@@ -126,7 +126,7 @@ def temperature_and_negatives(conditions: Conditions) -> Outcome:
         negatives=sizes,
         losses=("sincere",),
         temperatures=temperatures,
-        samples=5000 if conditions.full else 2000,
+        samples=4000 if conditions.full else 2000,
         seed=conditions.seed,
     )
     best = {size: best_temperature(curve, size) for size in sizes}

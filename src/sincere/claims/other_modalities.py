@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sincere.claims.claim import Claim, Conditions, Outcome
-from sincere.claims.experiments import BOTH, TITLES, Experiment
+from sincere.claims.experiments import BOTH, Experiment
 from sincere.claims.objectives import accuracy, contrastive, difference, objective, rows_of
+from sincere.claims.palette import TITLES
 from sincere.claims.pictures import draw_intervals
 from sincere.claims.record import Measured, number
 from sincere.recipes.laptop import banking77, fsdd

@@ -29,6 +29,7 @@ def random_labels(conditions: Conditions) -> Outcome:
                 fit_random_labels(
                     LOSSES,
                     seeds=seeds,
+                    first_seed=conditions.seed,
                     samples=samples,
                     optimizer="sgd" if optimizer == "sgd" else "adam",
                     rate=RATES[optimizer],

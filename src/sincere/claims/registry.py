@@ -5,6 +5,8 @@ from difflib import get_close_matches
 from sincere.claims.batch_sums import BATCH_SUMS
 from sincere.claims.claim import Claim
 from sincere.claims.class_sizes import CLASS_SIZES
+from sincere.claims.cost import COST
+from sincere.claims.encoder_share import ENCODER_SHARE
 from sincere.claims.gradients import GRADIENTS
 from sincere.claims.graf_training import GRAF_TRAINING
 from sincere.claims.identities import IDENTITIES
@@ -41,6 +43,8 @@ CLAIMS: tuple[Claim, ...] = tuple(
             *RANDOM_LABELS,
             *CLASS_SIZES,
             *OPEN_OPTIMUM,
+            *COST,
+            *ENCODER_SHARE,
         ),
         key=lambda claim: claim.number,
     )

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from sincere.claims.claim import Claim, Conditions, Outcome
-from sincere.claims.experiments import BOTH, TITLES, Experiment, cifar, digits, experiments
+from sincere.claims.experiments import BOTH, Experiment, cifar, digits, experiments
 from sincere.claims.objectives import DRAWS, contrastive, difference, objective
+from sincere.claims.palette import COLOURS, TITLES
 from sincere.claims.record import Measured, Verdict
-from sincere.claims.sincere_losses import COLOURS, SECTION
+from sincere.claims.sincere_losses import SECTION
 from sincere.claims.statistics import covers_zero
 from sincere.evaluate import Evaluation
 from sincere.evaluate.bootstrap import percentile_interval, resampled_means
@@ -106,9 +107,8 @@ def _draw_accuracies(figure: "Figure", measured: list[Measured]) -> None:
         if one.paper:
             axis.plot(float(one.paper), place, marker="D", color="0.3", markerfacecolor="none", linestyle="none")
     axis.set_yticks(range(len(shown)), [one.what.removesuffix(" top-1, %") for one in shown])
-    axis.set(
-        xlabel="top-1 of a linear classifier, % (95 % interval; diamond: the paper)", ylim=(len(shown) - 0.5, -0.5)
-    )
+    diamond = "; diamond: the paper" if any(one.paper for one in shown) else ""
+    axis.set(xlabel=f"top-1 of a linear classifier, % (95 % interval{diamond})", ylim=(len(shown) - 0.5, -0.5))
 
 
 def figure_a1(conditions: Conditions) -> Outcome:
@@ -169,10 +169,10 @@ def _most_confused(matrix: Tensor, names: tuple[str, ...]) -> str:
 
 def _draw_confusions(figure: "Figure", matrices: list[Tensor], names: tuple[str, ...]) -> None:
     axes = figure.subplots(1, 2)
-    for axis, title, matrix in zip(axes, ("SupCon", "SINCERE"), matrices, strict=True):
-        shares = 100 * _shares(matrix)
-        errors = shares.clone().fill_diagonal_(0)
-        image = axis.imshow(errors.tolist(), cmap="cividis", vmin=0)
+    errors = [100 * _shares(matrix).fill_diagonal_(0) for matrix in matrices]
+    highest = max(1.0, *(float(found.max()) for found in errors))  # one scale for both
+    for axis, title, found in zip(axes, ("SupCon", "SINCERE"), errors, strict=True):
+        image = axis.imshow(found.tolist(), cmap="cividis", vmin=0, vmax=highest)
         axis.set(title=title, xlabel="taken for", ylabel="is")
         if len(names) <= 20:
             axis.set_xticks(range(len(names)), names, rotation=90 if max(map(len, names)) > 2 else 0)

@@ -5,7 +5,8 @@ from math import log
 from typing import TYPE_CHECKING, TypeAlias
 
 from sincere.claims.claim import Claim, Conditions, Outcome
-from sincere.claims.experiments import BOTH, TITLES, Experiment, experiments
+from sincere.claims.experiments import BOTH, Experiment, experiments
+from sincere.claims.palette import COLOURS, TITLES
 from sincere.claims.record import Verdict
 from sincere.claims.statistics import below_zero, over_seeds
 from sincere.geometry import PairSimilarity, SimilarityHistograms, similarity_by_class_pair, similarity_histograms
@@ -22,7 +23,6 @@ TABLE_1 = {
     ("cifar100", "sincere"): (6.90, 0.14),
 }
 Curves: TypeAlias = dict[tuple[str, LossName], list[list[float]]]  # by data and loss: one list a seed
-COLOURS = {"sincere": "#0072B2", "supcon": "#D55E00"}  # Okabe and Ito
 
 
 def table_1(conditions: Conditions) -> Outcome:

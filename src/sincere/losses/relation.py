@@ -61,7 +61,9 @@ class Relation:
     def others(self, rows: slice | None = None) -> Tensor:
         """A(t) for the anchors in `rows`, or for all, as a boolean mask (r, m)."""
         rows = slice(None) if rows is None else rows
-        start, stop, _ = rows.indices(self.anchors)
+        # Not rows.indices(…): torch.compile would then compile anew for every number of anchors.
+        start = 0 if rows.start is None else rows.start
+        stop = start + self.labelled[rows].shape[0]
         usable = self.usable[rows] if self.usable.ndim == 2 else self.usable.expand(stop - start, -1)
         if self.self_offset is None:
             return usable

@@ -199,7 +199,8 @@ def cross_entropy_descent(
     stretch = math.sqrt(len(labels))
     free = unit(torch.randn(len(labels), dim, dtype=torch.float64, generator=generator)) / stretch
     free.requires_grad_()
-    weights = unit(torch.randn(classes, dim, dtype=torch.float64, generator=generator)).requires_grad_()
+    # Of different lengths: on a line unit weights may start as one and the same, and never part.
+    weights = torch.randn(classes, dim, dtype=torch.float64, generator=generator).requires_grad_()
 
     def objective() -> Tensor:
         return F.cross_entropy(to_features(stretch * free) @ weights.T, labels) + weight_decay * weights.square().sum()

@@ -173,12 +173,13 @@ def _vector_difference(name: str, z: Tensor, labels: Tensor, temperature: float)
         (gradient,) = torch.autograd.grad(value, anchor)
         e = torch.exp(z[others] @ z[t] / temperature)
         members = labels[others] == labels[t]
+        count = int(members.sum())  # a tensor of whole numbers would make float32 of what it multiplies
         of_noise = (e[~members].unsqueeze(1) * z[others][~members]).sum(dim=0)
         written = torch.zeros_like(z[t])
         for weight, z_p in zip(e[members], z[others][members], strict=True):
-            bottom = (e.sum() if name == "supcon" else weight + e[~members].sum()) * temperature * members.sum()
-            scale = members.sum() if name == "supcon" else 1
-            written += z_p * (scale * weight / bottom - 1 / (temperature * members.sum())) + of_noise / bottom
+            bottom = (e.sum() if name == "supcon" else weight + e[~members].sum()) * temperature * count
+            scale = count if name == "supcon" else 1
+            written += z_p * (scale * weight / bottom - 1 / (temperature * count)) + of_noise / bottom
         largest = max(largest, float((gradient[0] - written).abs().max()))
     return largest
 

@@ -106,6 +106,7 @@ def random_labels(
     *,
     shares: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0),
     seeds: int = 3,
+    first_seed: int = 0,
     classes: int = 8,
     samples: int = 256,
     dim: int = 16,
@@ -128,7 +129,8 @@ def random_labels(
     Args:
         losses: contrastive losses, or "cross_entropy".
         shares: of labels that are drawn anew, each uniform over the classes.
-        seeds: runs of each, with seeds 0, 1, …; at least two, since intervals are over seeds.
+        seeds: runs of each; at least two, since intervals are over seeds.
+        first_seed: from which they count up.
         classes: clusters.
         samples: points altogether.
         dim: of the points.
@@ -154,7 +156,7 @@ def random_labels(
     runs = []
     for loss in losses:
         for share in shares:
-            for seed in range(seeds):
+            for seed in range(first_seed, first_seed + seeds):
                 points, labels = _clusters(samples, classes, dim, separation, share, seed)
                 network, weights = _network(dim, hidden, classes if loss == "cross_entropy" else 16, seed)
                 steps, fitted = _steps_to_fit(loss, points, labels, network, weights, training, seed)
