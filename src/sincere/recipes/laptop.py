@@ -11,6 +11,7 @@ from sincere.train import (
     HeadConfig,
     LossConfig,
     OptimizerConfig,
+    ReportingConfig,
     ScheduleConfig,
     TrainConfig,
     ViewsConfig,
@@ -75,15 +76,16 @@ def banking77() -> TrainConfig:
 def trec6() -> TrainConfig:
     """Questions by what they ask for: six kinds."""
     return TrainConfig(
-        data=DataConfig("trec:PATH"),
-        batches=BatchesConfig(64),
-        views=ViewsConfig("text"),
-        encoder=EncoderConfig("text"),
+        data=DataConfig("trec:PATH", validation_share=0.0),
+        batches=BatchesConfig(128, "shuffled"),
+        views=ViewsConfig("text", count=4),
+        encoder=EncoderConfig("text", {"dim": 64}),
         head=HeadConfig("linear", dim=128),
         loss=SINCERE,
-        optimizer=ADAMW,
-        schedule=ScheduleConfig(warmup_epochs=1),
-        epochs=8,
+        optimizer=OptimizerConfig("adamw", lr=2e-3, weight_decay=1e-4, eps=1e-2),
+        schedule=ScheduleConfig(warmup_epochs=0.6),
+        reporting=ReportingConfig(validate_every=0),
+        epochs=6,
     )
 
 
@@ -145,8 +147,14 @@ LAPTOP = (
         make=trec6,
         origins={
             **ORIGINS,
-            "batches": "ours: small batches, as the set is small",
+            "data.validation_share": "ours: all 5,452 are trained on, as settings were chosen by cross-validation",
+            "batches": "ours: small batches, as the set is small; shuffled, so that rare classes keep their share",
+            "views.count": "ours: four views, for a quieter gradient; two do as well within the noise",
+            "encoder": "ours: half the default's dimension; 128 did no better and takes twice as long",
             "head": "ours: one layer, as the encoder ends in one already",
+            "optimizer.eps": "ours: 0.01 in place of 1e-8 gained two points on three folds (two views, one seed)",
+            "schedule": "ours: warm-up over a tenth of the epochs, cosine to 0",
+            "reporting": "ours: there is no validation split to look at",
             "epochs": "ours: more overfit",
         },
     ),
