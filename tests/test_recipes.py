@@ -1,14 +1,21 @@
 """Recipes: complete, explained, and the paper's to the letter."""
 
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
 import pytest
 import torch
 
 from sincere.data import LabelledData, open_data
 from sincere.errors import OptionError
 from sincere.recipes import NOT_MEASURED, RECIPES, Given, find_recipe, starting_point
+from sincere.recipes.measured import FILE
 from sincere.train import TrainConfig
 from sincere.train.fields import differences
 
+ROOT = Path(__file__).parent.parent
 # Written from the paper (arXiv 2309.14277v1, Sections 4 and 4.3) and the authors' code, not from our recipes.
 PAPER = {
     "epochs": 1000,
@@ -41,7 +48,7 @@ class TestEveryRecipe:
 
     def test_says_what_was_measured(self, recipe):
         assert recipe.measured == NOT_MEASURED or all(
-            words in recipe.measured for words in ("test samples", "seed", "core", " s", "torch")
+            words in recipe.measured for words in ("test samples", "seed", "training on", " s", "torch", "commit")
         )
         assert recipe.config.data.source == recipe.data
         assert recipe.needs_path == ("PATH" in recipe.command)
@@ -108,3 +115,15 @@ def test_what_is_given_decides_about_the_rest():
     assert starting_point(digits, Given(optimizer="adamw", encoder="resnet18")).optimizer.lr < 0.01
     with pytest.raises(OptionError, match="'sgd', 'adamw'"):
         starting_point(digits, Given(optimizer="adam"))
+
+
+def test_the_page_shows_the_figures_that_are_kept():
+    spec = importlib.util.spec_from_file_location("recipe_figures", ROOT / "benchmarks" / "recipe_figures.py")
+    figures = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(figures)
+    kept = json.loads(FILE.read_text())
+    shown = figures.PAGE.read_text().partition(figures.START)[2].partition(figures.END)[0].strip()
+    assert shown.splitlines() == list(figures.table(kept)), "run python benchmarks/recipe_figures.py"
+    for name, document in kept.items():
+        means = [100 * value for value in document["top1"]["knn"]]
+        assert f"k-NN {np.mean(means):.2f} ± {np.std(means, ddof=1):.2f} %" in find_recipe(name).measured

@@ -5,7 +5,8 @@ from difflib import get_close_matches
 from sincere.errors import OptionError
 from sincere.recipes.cifar import CIFAR
 from sincere.recipes.laptop import LAPTOP
-from sincere.recipes.recipe import NOT_MEASURED, Recipe
+from sincere.recipes.measured import NOT_MEASURED
+from sincere.recipes.recipe import Recipe
 from sincere.recipes.start import Given, starting_point
 
 __all__ = ["NOT_MEASURED", "RECIPES", "Given", "Recipe", "find_recipe", "starting_point"]

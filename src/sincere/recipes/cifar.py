@@ -8,7 +8,7 @@ linear,linear_paper`.
 from functools import partial
 from typing import Literal
 
-from sincere.recipes.recipe import NOT_MEASURED, Recipe
+from sincere.recipes.recipe import Recipe
 from sincere.train import (
     BatchesConfig,
     ComputeConfig,
@@ -109,7 +109,6 @@ def _of_the_paper(loss: LossName, classes: int) -> Recipe:
         data=f"cifar{classes}:PATH",
         claim=f"{TITLES[loss]} on CIFAR-{classes} exactly as in the SINCERE paper, Section 4: ResNet-50, 1,000 epochs; "
         f"its Table 2 has {TABLE_2[loss, classes]} % (top-1 / top-5, linear classifier, one run).",
-        measured=NOT_MEASURED,
         make=partial(paper, loss, classes),
         origins=PAPER,
     )
@@ -120,7 +119,6 @@ def _smaller(loss: LossName, classes: int) -> Recipe:
         name=f"{loss}-cifar{classes}-resnet18",
         data=f"cifar{classes}:PATH",
         claim=f"{TITLES[loss]} on CIFAR-{classes} with the paper's settings and a ResNet-18 in place of the ResNet-50.",
-        measured=NOT_MEASURED,
         make=partial(paper, loss, classes, "resnet18"),
         origins=SMALLER,
     )
@@ -131,7 +129,6 @@ def _fast(classes: int) -> Recipe:
         name=f"fast-cifar{classes}",
         data=f"cifar{classes}:PATH",
         claim=f"SINCERE on CIFAR-{classes} in minutes on one GPU: ResNet-18, plain views, 160 epochs.",
-        measured=NOT_MEASURED,
         make=partial(fast, classes),
         origins=FAST,
     )

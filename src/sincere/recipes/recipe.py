@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sincere.recipes.measured import measured_of
 from sincere.train import TrainConfig
 from sincere.train.fields import differences
-
-NOT_MEASURED = "not measured here yet"
 
 
 @dataclass(frozen=True)
@@ -17,14 +16,12 @@ class Recipe:
 
     data: what `sincere train` takes as DATA; PATH stands for where the user keeps it.
     claim: what the recipe is for and what figure it stands for.
-    measured: figures with n, seed, hardware, time and version; `NOT_MEASURED` where nobody has.
     origins: where each setting comes from that is not the default: "optimizer.lr" or a whole section, "optimizer".
     """
 
     name: str
     data: str
     claim: str
-    measured: str
     make: Callable[[], TrainConfig]
     origins: Mapping[str, str]
 
@@ -32,6 +29,11 @@ class Recipe:
     def config(self) -> TrainConfig:
         """Every setting."""
         return self.make()
+
+    @property
+    def measured(self) -> str:
+        """Figures with n, seeds, hardware, time and version; or that nobody has measured it here."""
+        return measured_of(self.name)
 
     @property
     def needs_path(self) -> bool:

@@ -1,0 +1,83 @@
+"""What recipes reach over several seeds: runs them, or reads runs that are there, and keeps the figures with them.
+
+    python benchmarks/recipe_figures.py digits=digits letter=letter.npz trec6=trec:TREC --runs runs --seeds 3
+
+Writes src/sincere/recipes/measured.json, from which `sincere recipes show` and docs/recipes.md tell what was measured.
+Nothing is chosen here: each run is evaluated once, on its test split.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sincere.claims.laboratory import Laboratory, Trained
+from sincere.evaluate import EvaluationOptions
+from sincere.recipes import RECIPES, find_recipe
+from sincere.recipes.measured import FILE, Figures
+from sincere.runs import read_json, write_json
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "recipes.md"
+START, END = "<!-- measured: start, written by benchmarks/recipe_figures.py -->", "<!-- measured: end -->"
+METHODS = ("knn", "class_means", "linear")
+
+
+def measured(name: str, source: str, runs: Path, seeds: int) -> dict[str, Any]:
+    """One recipe's figures over its seeds."""
+    laboratory, config = Laboratory(runs, "off"), find_recipe(name).config
+    done: list[Trained] = []
+    for seed in range(seeds):
+        print(f"{name}, seed {seed}", flush=True)
+        asked = replace(config, data=replace(config.data, source=source), seed=seed)
+        done.append(laboratory.trained(f"{name}-{seed}", asked))
+    found = [run.evaluation(EvaluationOptions(methods=METHODS)) for run in done]
+    origin = read_json(done[-1].folder.provenance)["starts"][-1]
+    machine = origin["hardware"]
+    return {
+        "top1": {method: [one.classifier(method).top1.value for one in found] for method in METHODS},
+        "test_samples": len(found[0].labels),
+        "seconds": [round(run.seconds(), 1) for run in done],
+        "hardware": ", ".join(machine.get("gpus", [])) or f"{machine['processor']}, {machine['threads']} threads",
+        "torch": origin["versions"]["torch"],
+        "commit": origin["sincere_commit"],
+        "date": origin["started"][:10],
+    }
+
+
+def table(figures: dict[str, Any]) -> Iterator[str]:
+    """For docs/recipes.md."""
+    yield "| recipe | k-NN, % | class means, % | linear, % | test samples | seeds | training | on |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for name in RECIPES:
+        if name not in figures:
+            continue
+        one = Figures.of(figures[name])
+        cells = [one.spread(method) for method in METHODS]
+        seconds = f"{one.mean_seconds:.0f} s"
+        yield f"| `{name}` | {' | '.join(cells)} | {one.test_samples:,} | {one.seeds} | {seconds} | {one.hardware} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipes", nargs="*", metavar="NAME=DATA")
+    parser.add_argument("--runs", type=Path, default=Path("runs"))
+    parser.add_argument("--seeds", type=int, default=3)
+    given = parser.parse_args()
+    figures = read_json(FILE) if FILE.exists() else {}
+    for word in given.recipes:
+        name, _, source = word.partition("=")
+        figures[name] = measured(name, source, given.runs, given.seeds)
+        write_json(FILE, figures)
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(START)
+    PAGE.write_text(
+        before + "\n".join([START, "", *table(figures), "", END]) + rest.partition(END)[2], encoding="utf-8"
+    )
+    print(json.dumps({name: str(Figures.of(one)) for name, one in figures.items()}, indent=1, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()

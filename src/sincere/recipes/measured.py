@@ -1,0 +1,64 @@
+"""What recipes were measured to reach, as `benchmarks/recipe_figures.py` has written it: nothing is typed by hand."""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+FILE = Path(__file__).parent / "measured.json"
+NOT_MEASURED = "not measured here yet"
+TITLES = {"knn": "k-NN", "class_means": "class means", "linear": "linear probe"}
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One recipe over its seeds."""
+
+    top1: dict[str, list[float]]  # by method: the share of the test samples that is right, seed by seed
+    test_samples: int
+    seconds: list[float]  # of training, seed by seed
+    hardware: str
+    torch: str
+    commit: str | None
+    date: str
+
+    @classmethod
+    def of(cls, document: dict[str, Any]) -> "Figures":
+        return cls(**document)
+
+    @property
+    def seeds(self) -> int:
+        return len(self.seconds)
+
+    @property
+    def mean_seconds(self) -> float:
+        return fmean(self.seconds)
+
+    def spread(self, method: str) -> str:
+        """Mean and standard deviation over seeds, in percent."""
+        values = [100 * value for value in self.top1[method]]
+        return f"{fmean(values):.2f} ± {stdev(values):.2f}" if len(values) > 1 else f"{values[0]:.2f}"
+
+    def __str__(self) -> str:
+        reached = ", ".join(f"{TITLES[method]} {self.spread(method)} %" for method in self.top1)
+        return (
+            f"{reached} of {self.test_samples:,} test samples (mean ± deviation over {self.seeds} seeds), "
+            f"{self.mean_seconds:.0f} s of training on {self.hardware}; torch {self.torch}, commit "
+            f"{(self.commit or 'unknown')[:9]}, {self.date}"
+        )
+
+
+@cache
+def known_figures() -> dict[str, Figures]:
+    """By recipe."""
+    if not FILE.exists():
+        return {}
+    return {name: Figures.of(document) for name, document in json.loads(FILE.read_text(encoding="utf-8")).items()}
+
+
+def measured_of(name: str) -> str:
+    """In words, or that nobody has."""
+    found = known_figures().get(name)
+    return NOT_MEASURED if found is None else str(found)
