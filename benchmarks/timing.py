@@ -11,9 +11,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from sincere.bench.machine import cpu_name
 from sincere.bench.problem import Problem
 from sincere.bench.rounds import Candidate, Samples, Spread, elapsed, noise_in_words, ratio, run_rounds
+from sincere.runs.provenance import cpu_name
 
 __all__ = [
     "Candidate",

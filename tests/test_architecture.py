@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"theory", "recipes", "bench"},
     "report": GROUND | {"runs", "embeddings", "evaluate", "geometry"},
     "estimators": GROUND | {"data", "views", "encoders", "losses", "functional", "embeddings", "evaluate", "train"},
-    "bench": GROUND | {"losses", "functional"},
+    "bench": GROUND | {"losses", "functional", "runs"},
     "recipes": GROUND | {"train", "data", "encoders", "losses", "embeddings", "evaluate"},
     "cli": GROUND
     | {"__init__", "__version__", "data", "views", "encoders", "losses", "functional", "runs", "train", "embeddings"}

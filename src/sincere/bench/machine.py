@@ -3,11 +3,11 @@
 import importlib.util
 import platform
 from importlib import metadata
-from pathlib import Path
 
 import torch
 
 from sincere.bench.records import Machine
+from sincere.runs.provenance import cpu_name
 
 
 def this_machine(device: str) -> Machine:
@@ -23,13 +23,3 @@ def this_machine(device: str) -> Machine:
         triton=metadata.version("triton") if on_gpu and has_triton else None,
         cuda=torch.version.cuda if on_gpu else None,
     )
-
-
-def cpu_name() -> str:
-    """The processor's name as the system gives it."""
-    information = Path("/proc/cpuinfo")
-    if information.exists():
-        for line in information.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()

@@ -32,13 +32,23 @@ def hardware() -> dict[str, Any]:
     """The machine in a few words."""
     found: dict[str, Any] = {
         "platform": platform.platform(),
-        "processor": platform.processor() or platform.machine(),
+        "processor": cpu_name(),
         "threads": torch.get_num_threads(),
     }
     if torch.cuda.is_available():
         found["gpus"] = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
         found["cuda"] = torch.version.cuda
     return found
+
+
+def cpu_name() -> str:
+    """The processor's name as the system gives it."""
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        for line in information.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
 
 
 def _command() -> str:
