@@ -3,7 +3,8 @@
 None of these reads a tensor's values except `check_finite`, so that no check makes a GPU wait.
 """
 
-from collections.abc import Iterable
+import importlib
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
@@ -98,3 +99,20 @@ def check_device(name: str, tensor: Tensor, of: str, device: torch.device) -> No
         raise InputError(
             f"{name} must be on the device of {of}, {device}: got {tensor.device}. Call .to({str(device)!r})."
         )
+
+
+def imported_factory(name: str, what: str) -> Callable[..., object]:
+    """What "package.module:factory" names; `what` it is for, an encoder or a loss, goes into the message."""
+    module_name, _, attribute = name.partition(":")
+    try:
+        factory: Callable[..., object] = getattr(importlib.import_module(module_name), attribute)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module_name.startswith(error.name):
+            raise  # the module is there, and something that it imports is not
+        raise OptionError(
+            f"the {what} {name!r} names the module {module_name!r}, which Python does not find. "
+            "Install it, or put its folder on PYTHONPATH."
+        ) from error
+    except AttributeError as error:
+        raise OptionError(f"the {what} {name!r} names {attribute!r}, which {module_name!r} does not have.") from error
+    return factory

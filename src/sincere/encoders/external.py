@@ -1,13 +1,13 @@
 """Encoders from elsewhere: a user's own factory, timm, torchvision, sentence-transformers."""
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from sincere.checks import shape_of
+from sincere.checks import imported_factory, shape_of
 from sincere.encoders.shapes import IMAGE, check_batch, check_shape
 from sincere.errors import InputError, OptionError
 
@@ -43,18 +43,7 @@ def measured_features(network: nn.Module, shape: tuple[int, ...], *, whole_numbe
 
 def from_factory(name: str, shape: tuple[int, ...], *, whole_numbers: bool, **options: Any) -> nn.Module:
     """`package.module:factory` is called as factory(shape, **options) and returns an nn.Module."""
-    module_name, _, attribute = name.partition(":")
-    try:
-        factory: Callable[..., object] = getattr(importlib.import_module(module_name), attribute)
-    except ModuleNotFoundError as error:
-        if error.name is None or not module_name.startswith(error.name):
-            raise  # the module is there, and something that it imports is not
-        raise OptionError(
-            f"the encoder {name!r} names the module {module_name!r}, which Python does not find. "
-            "Install it, or put its folder on PYTHONPATH."
-        ) from error
-    except AttributeError as error:
-        raise OptionError(f"the encoder {name!r} names {attribute!r}, which {module_name!r} does not have.") from error
+    factory = imported_factory(name, "encoder")
     network = factory(tuple(shape), **options)
     if not isinstance(network, nn.Module):
         raise OptionError(f"{name} must return a torch.nn.Module: got {type(network).__name__}.")
