@@ -24,7 +24,7 @@ from sincere.claims import (
     reproduce,
 )
 from sincere.claims import experiments as shared
-from sincere.claims.claim import Conditions, Outcome
+from sincere.claims.claim import Conditions
 from sincere.claims.experiments import experiments
 from sincere.claims.graf_training import Closeness, judged_closeness, judged_errors
 from sincere.claims.laboratory import Laboratory
@@ -223,10 +223,6 @@ def test_pages_show_what_is_kept():
     assert pages.README.read_text() == pages.with_table(pages.README.read_text(), results)
     for result in results.values():
         assert "/" not in result.provenance["command"].partition(" ")[0], "a path of somebody's machine"
-
-
-def test_an_outcome_needs_no_picture():
-    assert Outcome("answered", "r", "s", (measured(1.0),)).draw is None
 
 
 def test_full_forms_are_the_papers_runs(tmp_path):

@@ -8,14 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import pairwise
 
 from command_line import FAST, apart, blobs, call, done, parsed, refused
 from sincere import diagnose
 from sincere.cli.demo_folder import claimed
 from sincere.embeddings import EmbeddingSet, load
 from sincere.evaluate import Evaluation
-from sincere.recipes.demo import mean_cosines, side
+from sincere.recipes.demo import side
 from sincere.runs import RunFolder
 
 VERBS = ("demo", "train", "evaluate", "compare", "report", "embed", "export", "bench", "reproduce", "recipes")
@@ -178,10 +177,15 @@ def test_demo_leaves_others_files_alone(tmp_path):
     assert (mine / "sincere" / "thesis.txt").read_text() == "mine"
 
 
-def test_mean_cosines_are_those_of_all_pairs():
-    labels = torch.tensor([0, 0, 0, 2, 2, 1, 1])
-    embeddings = torch.randn(7, 3)
-    cosines = pairwise.cosine_similarity(embeddings.numpy())
-    same = (labels.unsqueeze(0) == labels.unsqueeze(1)).numpy()
-    expected = cosines[same & ~np.eye(7, dtype=bool)].mean(), cosines[~same].mean()
-    assert np.allclose(mean_cosines(embeddings, labels), expected)
+def test_reproduce(tmp_path):
+    listed = done("reproduce", "--out", tmp_path).stdout.splitlines()
+    assert len(listed) == 30
+    told = json.loads(done("reproduce", "lemma-2", "--out", tmp_path, "--json").stdout)
+    assert (told["number"], told["verdict"], told["form"]) == (3, "reproduced", "quick")
+    assert json.loads((tmp_path / "lemma-2" / "quick.json").read_text()) == told
+    assert [one["name"] for one in json.loads(done("reproduce", "--out", tmp_path, "--json").stdout)] == ["lemma-2"]
+    assert done("reproduce", "--out", tmp_path, "--table").stdout.count("not run yet") == 29
+    assert "reproduced: " in done("reproduce", "3", "--out", tmp_path).stdout
+    assert "unknown claim" in refused("reproduce", "lema-2")
+    assert "NAME=PATH" in refused("reproduce", "table-2", "--full", "--data", "cifar10")
+    assert "--data cifar10=PATH" in refused("reproduce", "table-2", "--full", "--out", tmp_path)

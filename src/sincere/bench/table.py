@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from sincere.tables import columns
+
 if TYPE_CHECKING:
     from sincere.bench.records import BenchResult, Record
 
@@ -17,7 +19,7 @@ def render(found: "BenchResult") -> str:
         for n in found.sizes:
             rows.append((f"n = {n:,}", *[""] * (len(HEADER) - 1)))
             rows += [_row(record) for record in found.records if record.n == n]
-        lines += ["", *_columns(rows)]
+        lines += ["", *columns(rows)]
     lines += ["", *found.summary] if found.summary else []
     return "\n".join([*lines, *(f"! {note}" for note in found.notes)])
 
@@ -83,15 +85,3 @@ def _time(ms: float) -> str:
 
 def _size(mib: float) -> str:
     return f"{mib / 1024:.1f} GiB" if mib >= 1024 else f"{mib:.0f} MiB"
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Cells padded to columns, the first to the left and the rest to the right."""
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if place == 0 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

@@ -15,7 +15,7 @@ from sincere.evaluate.accuracy import balanced_accuracy
 from sincere.evaluate.bootstrap import percentile_interval, resampled_class_means, resampled_means
 from sincere.evaluate.paired import PairedTest, holm, paired_test
 from sincere.evaluate.record import Estimate, Evaluation
-from sincere.evaluate.table import columns
+from sincere.tables import columns
 
 Verdict: TypeAlias = Literal["real", "unclear", "none"]
 LEVEL = 0.05

@@ -1,7 +1,9 @@
 """An evaluation as a table and as sentences."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+from sincere.tables import columns
 
 if TYPE_CHECKING:
     from sincere.evaluate.record import ClassifierResult, Evaluation
@@ -29,18 +31,6 @@ def render(found: "Evaluation") -> str:
     if found.notes:
         lines += ["", *(f"! {note}" for note in found.notes)]
     return "\n".join(lines)
-
-
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Cells padded to columns, the first to the left and the rest to the right."""
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if place == 0 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def sentences(found: "Evaluation") -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from math import exp, log
 from typing import TYPE_CHECKING
 
-from sincere.evaluate.table import columns
+from sincere.tables import columns
 
 if TYPE_CHECKING:
     from sincere.evaluate.record import Estimate

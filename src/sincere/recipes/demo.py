@@ -3,15 +3,13 @@
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import torch.nn.functional as F
-from torch import Tensor
-
 from sincere.embeddings import EmbeddingSet
 from sincere.evaluate import Evaluation, compare
 from sincere.evaluate.options import Method
-from sincere.evaluate.table import columns
+from sincere.geometry import similarity_by_class_pair
 from sincere.losses.diagnosis import diagnose
 from sincere.recipes.laptop import digits
+from sincere.tables import columns
 from sincere.train import LossConfig, TrainConfig
 
 METHODS: tuple[Method, ...] = ("knn", "class_means", "linear")
@@ -46,24 +44,12 @@ class Side:
 
 def side(name: str, evaluation: Evaluation, test: EmbeddingSet) -> Side:
     """Look at the test embeddings of one of `demo_configs`."""
-    within, between = mean_cosines(test.embeddings, test.labels)
+    cosines = similarity_by_class_pair(test)
+    assert cosines.within is not None  # every digit is among the test images
+    assert cosines.between is not None
     shares = {"sincere": 0.0, "cross-entropy": None}  # SINCERE's coefficients of same-class pairs are never positive
     pushed = diagnose(test.embeddings, test.labels, set_loss=False).repulsion
-    return Side(evaluation, within, between, shares.get(name, pushed))
-
-
-def mean_cosines(embeddings: Tensor, labels: Tensor) -> tuple[float, float]:
-    """Mean cosine over pairs of two samples of one class, and over pairs of two classes.
-
-    The sum over all pairs of a set is ‖Σ z‖² − Σ ‖z‖², so nothing of size n×n is needed.
-    """
-    z = F.normalize(embeddings.double(), dim=1)
-    sums = z.new_zeros(int(labels.max()) + 1, z.shape[1]).index_add_(0, labels, z)
-    counts = labels.bincount().double()
-    own = z.square().sum()  # n, but for embeddings that are zero
-    within = (sums.square().sum() - own) / (counts * (counts - 1)).sum()
-    between = (sums.sum(dim=0).square().sum() - sums.square().sum()) / (counts.sum() ** 2 - counts.square().sum())
-    return float(within), float(between)
+    return Side(evaluation, cosines.within, cosines.between, shares.get(name, pushed))
 
 
 def table(sides: dict[str, Side]) -> str:

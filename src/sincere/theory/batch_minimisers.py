@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from sincere.errors import OptionError
+from sincere.tables import columns
 from sincere.theory.arrangement import Arrangement, arrangement, class_labels, simplex
 from sincere.theory.batches import all_batches, supcon_bound_over_batches, supcon_over_batches
 from sincere.theory.minimise import random_points, sphere_descent
-from sincere.theory.record import Record, columns
+from sincere.theory.record import Record
 
 
 @dataclass(frozen=True)

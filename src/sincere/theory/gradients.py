@@ -8,10 +8,11 @@ from torch import Tensor
 
 import sincere.functional as SF
 from sincere.errors import OptionError
+from sincere.tables import columns
 from sincere.theory.arrangement import class_labels
 from sincere.theory.minimise import unit
 from sincere.theory.objectives import LOSSES, point_loss
-from sincere.theory.record import Record, columns
+from sincere.theory.record import Record
 
 NOISES = (0.0, 0.3, 1.0, 3.0, 30.0)  # lengths of the noise around a class's direction: collapsed to unrelated
 

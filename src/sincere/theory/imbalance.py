@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from sincere.errors import OptionError
-from sincere.theory.record import Record, columns
+from sincere.tables import columns
+from sincere.theory.record import Record
 from sincere.theory.sphere import SphereOptimum, sphere_optimum
 from sincere.types import Reduction
 

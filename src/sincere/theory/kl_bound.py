@@ -16,9 +16,10 @@ from torch import Tensor
 
 from sincere.errors import OptionError
 from sincere.losses.floors import simplex_gap
+from sincere.tables import columns
 from sincere.theory.critic import critic_loss
 from sincere.theory.gaussians import Gaussians
-from sincere.theory.record import Record, columns
+from sincere.theory.record import Record
 
 
 @dataclass(frozen=True)

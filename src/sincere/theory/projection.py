@@ -8,10 +8,11 @@ from torch import Tensor
 
 from sincere.checks import check_choice
 from sincere.errors import OptionError
+from sincere.tables import columns
 from sincere.theory.arrangement import Arrangement, arrangement, class_labels
 from sincere.theory.minimise import free_descent, sphere_residual, unit
 from sincere.theory.objectives import point_loss, simplex_value
-from sincere.theory.record import Record, columns
+from sincere.theory.record import Record
 
 HEADS = ("none", "linear", "mlp")
 

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from sincere.checks import check_choice
 from sincere.errors import OptionError
+from sincere.tables import columns
 from sincere.theory.objectives import CHOICES, LOSSES
-from sincere.theory.record import Record, columns
+from sincere.theory.record import Record
 from sincere.theory.regression import Estimate, exponential, mean_estimate, polynomial
 
 

@@ -75,15 +75,3 @@ def _restored(value: Any, kind: Any) -> Any:
     if origin is dict:
         return {arguments[0](key): _restored(item, arguments[1]) for key, item in value.items()}
     return value
-
-
-def columns(rows: list[tuple[str, ...]]) -> list[str]:
-    """Cells padded to columns, the first to the left and the rest to the right."""
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if place == 0 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from sincere.errors import OptionError
+from sincere.tables import columns
 from sincere.theory.arrangement import class_labels
 from sincere.theory.gradients import noisy_classes, pair_coefficients, same_class
 from sincere.theory.minimise import unit
 from sincere.theory.objectives import point_loss
-from sincere.theory.record import Record, columns
+from sincere.theory.record import Record
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from sincere.errors import OptionError
+from sincere.tables import columns
 from sincere.theory.arrangement import arrangement, class_counts, class_labels, simplex
 from sincere.theory.cross_entropy import into_ball
 from sincere.theory.minimise import free_descent, random_points
 from sincere.theory.objectives import point_loss, simplex_value
-from sincere.theory.record import Record, columns
+from sincere.theory.record import Record
 from sincere.theory.sphere import SphereOptimum, sphere_optimum
 from sincere.types import SimilarityName
 

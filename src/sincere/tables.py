@@ -1,0 +1,20 @@
+"""Tables for a terminal."""
+
+from collections.abc import Sequence
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    r"""Cells padded to columns, the first to the left and the rest to the right.
+
+    >>> print("\n".join(columns([("loss", "value"), ("sincere", "4.47")])))
+    loss     value
+    sincere   4.47
+    """
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if place == 0 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
