@@ -89,10 +89,10 @@ def interrupted(monkeypatch):
     def go(folder, *, after, number=signal.SIGINT, **changes):
         original = TrainingStep.__call__
 
-        def step(self, batch, *, step, share):
+        def step(self, batch, *, step, epoch, share):
             if step == after - 1:
                 signal.raise_signal(number)
-            return original(self, batch, step=step, share=share)
+            return original(self, batch, step=step, epoch=epoch, share=share)
 
         with monkeypatch.context() as patch:
             patch.setattr(TrainingStep, "__call__", step)
@@ -153,12 +153,12 @@ def test_logged_losses_and_excess_are_those_of_the_batches(tmp_path):
     values, excess = [], []
     for place in range(len(plan)):
         batch = plan.batch(place)
-        numbers = made.step._drawn(batch, place)
+        numbers = made.step._drawn(batch, place, 0)
         outputs = made.parts.network(made.parts.views.render(made.parts.data.inputs[batch], numbers)).detach()
         reading = sincere.diagnose(outputs, made.parts.data.labels[batch], set_loss=False).losses["supcon"]
         values.append(reading.value)
         excess.append(reading.excess)
-        assert made.step(batch, step=place, share=made.rate(place) / 0.1).item() == pytest.approx(
+        assert made.step(batch, step=place, epoch=0, share=made.rate(place) / 0.1).item() == pytest.approx(
             reading.value, rel=1e-5
         )
     logged = [record for record in read_metrics(tmp_path / "metrics.jsonl") if record["kind"] == "train"]
@@ -179,7 +179,7 @@ def test_steps_move_at_the_scheduled_rate(tmp_path):
         weight = made.model.head.layers[0].weight
         before, gradients = weight.detach().clone(), []
         hook = weight.register_hook(gradients.append)
-        made.step(plan.batch(step), step=step, share=made.rate(step) / 0.1)
+        made.step(plan.batch(step), step=step, epoch=0, share=made.rate(step) / 0.1)
         hook.remove()
         torch.testing.assert_close(weight, before - (0.02 + 0.08 * step / 5) * gradients[0])
 
@@ -199,7 +199,7 @@ def test_momentum_encoder_and_queue_are_the_equation(tmp_path):
     for place in range(4):
         batch = plan.batch(place)
         inputs, labels = made.parts.data.inputs[batch], made.parts.data.labels[batch]
-        views = made.parts.views.render(inputs, made.step._drawn(batch, place))
+        views = made.parts.views.render(inputs, made.step._drawn(batch, place, 0))
         with torch.no_grad():
             anchors = network(views[:, :1])[:, 0]
             keys = memory.follower(views[:, 1:])[:, 0]
@@ -209,7 +209,7 @@ def test_momentum_encoder_and_queue_are_the_equation(tmp_path):
         same = labels.unsqueeze(1) == torch.cat([labels, classes])
         negatives = s.masked_fill(same, -torch.inf).logsumexp(dim=1, keepdim=True)
         expected = ((F.softplus(negatives - s) * same).sum(1) / same.sum(1)).mean()
-        assert made.step(batch, step=place, share=1.0).item() == pytest.approx(expected.item(), rel=1e-5)
+        assert made.step(batch, step=place, epoch=0, share=1.0).item() == pytest.approx(expected.item(), rel=1e-5)
         by_hand.enqueue(keys, labels)
         torch.testing.assert_close(memory.queue.contrasts(), by_hand.contrasts())
         for mine, old, new in zip(memory.follower.parameters(), followed, network.parameters(), strict=True):
@@ -340,9 +340,9 @@ def test_the_seed_makes_weights_batches_and_views():
     assert not torch.equal(one.model.head.layers[0].weight, other.model.head.layers[0].weight)
     assert not torch.equal(one.planner.plan(0).indices, other.planner.plan(0).indices)
     batch = torch.arange(8)
-    numbers = [made.step._drawn(batch, step) for made in (one, other) for step in (0, 1)]
+    numbers = [made.step._drawn(batch, step, 0) for made in (one, other) for step in (0, 1)]
     assert all(not torch.equal(a, b) for i, a in enumerate(numbers) for b in numbers[:i])
-    assert torch.equal(session().step._drawn(batch, 1), numbers[1])
+    assert torch.equal(session().step._drawn(batch, 1, 0), numbers[1])
 
 
 def test_images_by_name_of_everything(tmp_path):
@@ -387,9 +387,9 @@ def test_plain_lines(tmp_path, capsys):
 def test_a_signal_is_answered_in_words(tmp_path, capsys, monkeypatch):
     original = TrainingStep.__call__
 
-    def step(self, batch, *, step, share):
+    def step(self, batch, *, step, epoch, share):
         signal.raise_signal(signal.SIGTERM)
-        return original(self, batch, step=step, share=share)
+        return original(self, batch, step=step, epoch=epoch, share=share)
 
     monkeypatch.setattr(TrainingStep, "__call__", step)
     found = train(small_config(), run=tmp_path, data=small_splits())

@@ -13,6 +13,7 @@ from sincere.encoders.external import from_factory, from_sentence_transformers, 
 from sincere.encoders.mlp import MLP
 from sincere.encoders.resnet import ResNet
 from sincere.encoders.seeding import seeded
+from sincere.encoders.short_cnn import ShortCNN
 from sincere.encoders.short_resnet import ShortResNet
 from sincere.encoders.small_cnn import SmallCNN
 from sincere.encoders.sound import SoundEncoder
@@ -25,6 +26,7 @@ ENCODERS: dict[str, tuple[Kind, Callable[..., nn.Module]]] = {
     "resnet18": ("image", partial(ResNet, 18)),
     "resnet34": ("image", partial(ResNet, 34)),
     "resnet50": ("image", partial(ResNet, 50)),
+    "short_cnn": ("image", ShortCNN),
     "small_cnn": ("image", SmallCNN),
     "mlp": ("array", MLP),
     "text": ("text", TextEncoder),

@@ -21,7 +21,9 @@ from sincere.train.schedule import learning_rate
 from sincere.train.seeds import seed_for
 from sincere.train.step import Parts, TrainingStep
 from sincere.train.train_config import TrainConfig
-from sincere.views import Statistics, build_views
+from sincere.views import StagedViews, Statistics, build_views
+
+SEEN_AT_START = 5000  # samples, for encoders that compute some of their weights from data
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,16 +71,16 @@ def build_session(config: TrainConfig, splits: Splits, device: torch.device, pro
         raise InputError(f"training needs at least two classes: {splits.train.name} has {splits.train.class_names}.")
     generator = torch.Generator().manual_seed(seed_for(config.seed, "weights"))
     description = describe(config, splits.train)
-    model = description.build_model(generator)
+    model, views = description.build_model(generator), description.build_views()
     splits = _tokenized(splits, model)
+    _started_from_data(model, views, splits.train)
     splits = replace(splits, train=splits.train.to(device))
     network = _network(config, model, len(splits.train.class_names), device, generator)
     dim = model.head.dim
     objective = ObjectiveLoss(config, dim=dim, gather=processes.world > 1).to(device)
     memory = Memory(config.memory, network, dim=dim, processes=processes.world).to(device)
     optimizers = build_optimizers(config.optimizer, network, objective)
-    views = description.build_views().to(device)
-    parts = Parts(network, objective, memory, optimizers, views, splits.train, processes)
+    parts = Parts(network, objective, memory, optimizers, views.to(device), splits.train, processes)
     planner = Planner(config.batches, splits.train, seed=config.seed, processes=processes.world)
     step = TrainingStep(parts, config.compute, views=config.views.count, seed=config.seed)
     return Session(config, splits, description, parts, step, planner)
@@ -132,6 +134,13 @@ def _network(
         network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     assert isinstance(network, Network)
     return network
+
+
+def _started_from_data(model: EmbeddingModel, views: StagedViews, data: LabelledData) -> None:
+    """Let an encoder that computes some of its weights from data (`start_from`) see samples from all over the set."""
+    start = getattr(model.encoder, "start_from", None)
+    if start is not None:
+        start(views.plain(data.inputs[:: max(1, len(data) // SEEN_AT_START)]))
 
 
 def _tokenized(splits: Splits, model: EmbeddingModel) -> Splits:

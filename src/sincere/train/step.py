@@ -45,6 +45,9 @@ class TrainingStep:
         self.device = parts.data.inputs.device
         self.chunk_size = compute.chunk_size
         self.generator = torch.Generator(self.device)
+        # Whose turn it is first, for each sample, where views take turns.
+        toss = torch.Generator().manual_seed(seed_for(seed, "turns"))
+        self.firsts = torch.randint(2, (len(parts.data),), generator=toss).to(self.device)
         # Where CUDA graphs may be in play they have to know that a new step begins. (The call loads the compiler.)
         self.graphs = compute.compile != "off" and self.device.type == "cuda"
         self.scaler = torch.amp.GradScaler(self.device.type) if compute.precision == "fp16" else None
@@ -62,15 +65,19 @@ class TrainingStep:
 
     def _compile(self, compute: ComputeConfig, *, whole: bool) -> None:
         """Everything between indices and loss as one graph; where something interrupts it, its parts."""
-        mode = None if compute.compile == "default" else compute.compile
         # Batches of an epoch have one size or two, so a graph for each beats one for all.
+        how: dict[str, Any] = {"dynamic": False}
+        if compute.compile == "graphs":
+            how["backend"] = "cudagraphs"
+        elif compute.compile != "default":
+            how["mode"] = compute.compile
         if whole:
-            self._loss = torch.compile(self._forward, mode=mode, dynamic=False)
+            self._loss = torch.compile(self._forward, **how)
             return
-        self.parts.network.compile(mode=mode, dynamic=False)
-        self._render = torch.compile(self._render, mode=mode, dynamic=False)
+        self.parts.network.compile(**how)
+        self._render = torch.compile(self._render, **how)
 
-    def __call__(self, batch: Tensor, *, step: int, share: float) -> Tensor:
+    def __call__(self, batch: Tensor, *, step: int, epoch: int, share: float) -> Tensor:
         """Move the weights by one batch, indices (b,) of all processes, at a share of the full learning rate.
 
         Returns the loss of the whole batch, on the device and without its graph.
@@ -81,7 +88,7 @@ class TrainingStep:
             torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
         mine = parts.processes.own_share(batch)
         inputs, labels = parts.data.inputs[mine], parts.data.labels[mine]
-        numbers = self._drawn(batch, step)
+        numbers = self._drawn(batch, step, epoch)
         if self.chunk_size is None:
             loss, outputs, keys = self._loss(inputs, numbers, labels)
             (loss if self.scaler is None else self.scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
@@ -94,12 +101,13 @@ class TrainingStep:
         parts.memory.follow(parts.network)
         return loss.detach()
 
-    def _drawn(self, batch: Tensor, step: int) -> Tensor:
+    def _drawn(self, batch: Tensor, step: int, epoch: int) -> Tensor:
         """The random numbers of this process's share, out of those of the whole batch."""
         self.generator.manual_seed(seed_for(self.seed, "views", step))
         inputs = self.parts.data.inputs
         shaped = inputs[:1].expand(len(batch), *inputs.shape[1:])  # only its shape is looked at
-        numbers = self.parts.views.draw(shaped, count=self.views, generator=self.generator)
+        turns = self.firsts[batch].unsqueeze(1) + torch.arange(self.views, device=self.device) + epoch * self.views
+        numbers = self.parts.views.draw(shaped, count=self.views, generator=self.generator, turns=turns)
         return self.parts.processes.own_share(numbers)
 
     def _forward(self, inputs: Tensor, numbers: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:

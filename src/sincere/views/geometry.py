@@ -79,13 +79,23 @@ def _central_box(h: int, w: int, ratio: tuple[float, float]) -> tuple[float, flo
 
 @dataclass(frozen=True)
 class Flip(Stage):
-    """Left and right exchanged, with probability `p`. Wrong for digits, letters and anything that is read."""
+    """Left and right exchanged, with probability `p`. Wrong for digits, letters and anything that is read.
+
+    `alternate` lets a sample's views take turns in training, one as it is and the next mirrored, where chance shows one
+    side twice in a row half of the time: Jordan, arXiv 2404.00498, Section 3.6. Which side comes first is still random.
+    """
 
     p: float = 0.5
+    alternate: bool = False
     name: ClassVar[str] = "flip"
 
     def __post_init__(self) -> None:
         check_share("p", self.p)
+        if self.alternate and self.p != 0.5:
+            raise OptionError(f"a flip that alternates mirrors every other view, p=0.5: got p={self.p!r}.")
+
+    def with_turns(self, numbers: Tensor, turns: Tensor) -> Tensor:
+        return (turns % 2).to(numbers.dtype).unsqueeze(1) * 0.5 if self.alternate else numbers
 
     def numbers(self, shape: Shape) -> int:
         return 1

@@ -61,8 +61,11 @@ class StagedViews(nn.Module):
         """`count` random views of each sample: (b, count, …), float (texts: whole numbers)."""
         return self.render(inputs, self.draw(inputs, count=count, generator=generator))
 
-    def draw(self, inputs: Tensor, *, count: int, generator: torch.Generator) -> Tensor:
-        """Every random number for `count` views of each sample, (b, count, numbers) in [0, 1), in one call."""
+    def draw(self, inputs: Tensor, *, count: int, generator: torch.Generator, turns: Tensor | None = None) -> Tensor:
+        """Every random number for `count` views of each sample, (b, count, numbers) in [0, 1), in one call.
+
+        `turns` (b, count) are whole numbers that count a sample's views through training, for stages that alternate.
+        """
         self._admit(inputs)
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise OptionError(f"count must be a whole number of at least 1: got {count!r}.")
@@ -72,7 +75,16 @@ class StagedViews(nn.Module):
                 f"Make it with torch.Generator({str(inputs.device)!r})."
             )
         total = self.numbers(tuple(inputs.shape[1:]))
-        return torch.rand(inputs.shape[0], count, total, generator=generator, device=inputs.device)
+        drawn = torch.rand(inputs.shape[0], count, total, generator=generator, device=inputs.device)
+        return drawn if turns is None else self._with_turns(drawn, turns, tuple(inputs.shape[1:]))
+
+    def _with_turns(self, numbers: Tensor, turns: Tensor, shape: Shape) -> Tensor:
+        parts, taken, flat = [], 0, numbers.flatten(0, 1)
+        for stage in self.stages:
+            needed = stage.numbers(shape)
+            parts.append(stage.with_turns(flat[:, taken : taken + needed], turns.flatten()))
+            taken, shape = taken + needed, stage.shape_after(shape)
+        return torch.cat(parts, dim=1).reshape(numbers.shape) if parts else numbers
 
     def numbers(self, shape: Shape) -> int:
         """How many random numbers one view of a sample of this shape takes."""

@@ -32,6 +32,13 @@ class Stage(ABC):
     def __call__(self, samples: Tensor, numbers: Tensor) -> Tensor:
         """The transformed samples (n, …), given numbers (n, self.numbers(shape)) in [0, 1)."""
 
+    def with_turns(self, numbers: Tensor, turns: Tensor) -> Tensor:
+        """The numbers (n, self.numbers(shape)) of views whose turn it is: 0 for a sample's first, 1 for the next, …
+
+        A stage whose choice shall not be random alone changes them here.
+        """
+        return numbers
+
     def shape_after(self, shape: Shape) -> Shape:
         """The shape of a sample once this stage is through with it."""
         return shape
