@@ -104,6 +104,10 @@ def _side(
     width, _, _ = padded_width(rows.shape[1], precision)
     ordered = rows.new_zeros((max(1, triton.cdiv(order.shape[0], PAD)) * PAD, width), dtype=precision.dtype)
     ordered[: order.shape[0], : rows.shape[1]] = (rows * TO_BASE_2)[order].to(precision.dtype)
+    if precision.input_precision == "tf32":
+        # To nearest, as `to_tf32` does: tensor cores cut the other bits off.
+        bits = ordered.view(torch.int32)
+        bits.add_(0x1000).bitwise_and_(-0x2000)
     return Side(
         rows=ordered,
         order=order,

@@ -59,7 +59,8 @@ class Program:
         elif self.way == "chunks":
             constants |= {"CHUNK": launch.PAD, "BC": 64}
             kernel = triton_order.merge_kernel
-        constants |= {"COSINE": plan.cosine, "LEARNED": learned, "INTERPRETED": launch.interpreted()}
+        constants |= {"COSINE": plan.cosine, "LEARNED": learned, "TF32": self.how.input_precision == "tf32"}
+        constants |= {"INTERPRETED": launch.interpreted()}
         return Launch(kernel, (self.size // block, 1, 1), constants)
 
     def _sort_chunks(self) -> Launch:

@@ -17,6 +17,7 @@ from sincere.losses.backends.triton_tiles import (
     load_tile,
     log2_total,
     one_class_range,
+    operand,
     own_range,
     pair_masks,
     product,
@@ -241,14 +242,14 @@ def gradient_kernel(
         column_neg, column_lse = column_coefficients(column_ptr, column_stride, columns, BOUNDED)
         e = exponential(t, BOUNDED)
         g = negative_gradient(t, e, row_neg, row_lse, column_neg, column_lse, BOUNDED, SIDES)
-        out = tl.dot(g.to(c.dtype), c, out, input_precision=PRECISION)
+        out = tl.dot(operand(g, c, PRECISION), c, out, input_precision=PRECISION)
     for j in range(high, whole, BN):
         columns = j + tl.arange(0, BN)
         t, c = logits_and_columns(a_ptr, a, first_row, c_ptr, j, dims, D, DK, DO, BM, BN, PRECISION, UPCAST)
         column_neg, column_lse = column_coefficients(column_ptr, column_stride, columns, BOUNDED)
         e = exponential(t, BOUNDED)
         g = negative_gradient(t, e, row_neg, row_lse, column_neg, column_lse, BOUNDED, SIDES)
-        out = tl.dot(g.to(c.dtype), c, out, input_precision=PRECISION)
+        out = tl.dot(operand(g, c, PRECISION), c, out, input_precision=PRECISION)
     row = anchor_numbers(row_ptr, row_stride, rows, PUSH, PULL)
     pure_low, pure_high = one_class_range(start, end, low, high, BN)
     own_low, own_high = own_range(own, pure_low, pure_high, BN)
@@ -257,7 +258,7 @@ def gradient_kernel(
         t, c = logits_and_columns(a_ptr, a, first_row, c_ptr, j, dims, D, DK, DO, BM, BN, PRECISION, UPCAST)
         column = anchor_numbers(column_ptr, column_stride, j + tl.arange(0, BN), PUSH, PULL)
         g = positive_gradient(t, exponential(t, BOUNDED), row, column, BOUNDED, SIDES, PUSH, PULL)
-        out = tl.dot(g.to(c.dtype), c, out, input_precision=PRECISION)
+        out = tl.dot(operand(g, c, PRECISION), c, out, input_precision=PRECISION)
     tail = tl.maximum(high, whole)
     masked = (high - low - (pure_high - pure_low) + (own_high - own_low)) // BN
     for step in range(masked + (count > tail).to(tl.int32)):
@@ -272,7 +273,7 @@ def gradient_kernel(
         pushed = negative_gradient(t, e, row_neg, row_lse, column_neg, column_lse, BOUNDED, SIDES)
         pulled = positive_gradient(t, e, row, column, BOUNDED, SIDES, PUSH, PULL)
         g = tl.where(positive, pulled, tl.where(negative, pushed, 0.0))
-        out = tl.dot(g.to(c.dtype), c, out, input_precision=PRECISION)
+        out = tl.dot(operand(g, c, PRECISION), c, out, input_precision=PRECISION)
     if RETURN:
         finish_rows(
             out, rows, x_ptr, x_stride, place_ptr, number_ptr, factor_ptr, grad_ptr, temperature, out_ptr, radial_ptr,

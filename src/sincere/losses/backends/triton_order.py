@@ -7,7 +7,7 @@ part and how many programs of the next kernel are done.
 import triton
 import triton.language as tl
 
-from sincere.losses.backends.triton_tiles import LOG2E, in_precision, value_of
+from sincere.losses.backends.triton_tiles import LOG2E, in_precision, to_tf32, value_of
 
 LAST = tl.constexpr(9223372036854775807)  # the key of rows that take no part: behind all others
 
@@ -24,7 +24,7 @@ def class_keys(label_ptr, samples, views, ignore, mask, KEEP_IGNORED: tl.constex
 @triton.jit
 def store_row(
     x_ptr, x_stride, source, place, mask, rows_ptr, inverse_ptr, scale, dim,
-    D: tl.constexpr, WIDE: tl.constexpr, COSINE: tl.constexpr, INTERPRETED: tl.constexpr,
+    D: tl.constexpr, WIDE: tl.constexpr, COSINE: tl.constexpr, TF32: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """Rows `source` of the embeddings, normalised and scaled, at `place` in class order; zeros where masked.
 
@@ -46,7 +46,10 @@ def store_row(
         x = x * length[:, None]
         inverse = length / largest
     target = rows_ptr + place.to(tl.int64)[:, None] * D + dims[None, :]
-    tl.store(target, in_precision(x * scale, rows_ptr, INTERPRETED), mask=(dims < D)[None, :])
+    x = x * scale
+    if TF32:
+        x = to_tf32(x)
+    tl.store(target, in_precision(x, rows_ptr, INTERPRETED), mask=(dims < D)[None, :])
     tl.store(inverse_ptr + place, inverse)
 
 
@@ -65,7 +68,7 @@ def place_kernel(
     rows_ptr, number_ptr, place_ptr, size, n, dim,
     D: tl.constexpr, WIDE: tl.constexpr, BR: tl.constexpr, BK: tl.constexpr,
     KEEP_IGNORED: tl.constexpr, COSINE: tl.constexpr, LEARNED: tl.constexpr,
-    INTERPRETED: tl.constexpr,
+    TF32: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """Class order by counting: a row's place is how many rows have a smaller label, or the same and come before it."""
     source = tl.program_id(0) * BR + tl.arange(0, BR)
@@ -88,8 +91,9 @@ def place_kernel(
         tl.store(place_ptr + 4 * size, usable)
         tl.store(place_ptr + 4 * size + 1, 0)
     scale = tl.sqrt(1.0 / value_of(temperature, LEARNED) * LOG2E)
+    inverse_ptr = number_ptr + 7 * size
     store_row(
-        x_ptr, x_stride, source, place, mask, rows_ptr, number_ptr + 7 * size, scale, dim, D, WIDE, COSINE, INTERPRETED
+        x_ptr, x_stride, source, place, mask, rows_ptr, inverse_ptr, scale, dim, D, WIDE, COSINE, TF32, INTERPRETED
     )
 
 
@@ -115,7 +119,7 @@ def sorted_kernel(
     x_ptr, x_stride, key_ptr, sorted_order_ptr, temperature,
     rows_ptr, number_ptr, place_ptr, size, n, steps, dim,
     D: tl.constexpr, WIDE: tl.constexpr, BR: tl.constexpr, COSINE: tl.constexpr, LEARNED: tl.constexpr,
-    INTERPRETED: tl.constexpr,
+    TF32: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """The same from keys that are sorted already: for batches where counting n² times would cost."""
     place = tl.program_id(0) * BR + tl.arange(0, BR)
@@ -130,8 +134,9 @@ def sorted_kernel(
         tl.store(place_ptr + 4 * size, tl.max(first_place(key_ptr, tl.full([BR], LAST, tl.int64), n, steps, False)))
         tl.store(place_ptr + 4 * size + 1, 0)
     scale = tl.sqrt(1.0 / value_of(temperature, LEARNED) * LOG2E)
+    inverse_ptr = number_ptr + 7 * size
     store_row(
-        x_ptr, x_stride, source, place, mask, rows_ptr, number_ptr + 7 * size, scale, dim, D, WIDE, COSINE, INTERPRETED
+        x_ptr, x_stride, source, place, mask, rows_ptr, inverse_ptr, scale, dim, D, WIDE, COSINE, TF32, INTERPRETED
     )
 
 
@@ -175,7 +180,7 @@ def merge_kernel(
     x_ptr, x_stride, key_ptr, source_ptr, temperature,
     rows_ptr, number_ptr, place_ptr, size, n, chunks, dim,
     D: tl.constexpr, WIDE: tl.constexpr, BR: tl.constexpr, CHUNK: tl.constexpr, BC: tl.constexpr,
-    COSINE: tl.constexpr, LEARNED: tl.constexpr, INTERPRETED: tl.constexpr,
+    COSINE: tl.constexpr, LEARNED: tl.constexpr, TF32: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """Class order from sorted chunks: a row's place is what every chunk has before it."""
     at = tl.program_id(0) * BR + tl.arange(0, BR)
@@ -201,4 +206,6 @@ def merge_kernel(
         tl.store(place_ptr + 4 * size + 1, 0)
     scale = tl.sqrt(1.0 / value_of(temperature, LEARNED) * LOG2E)
     inverse_ptr = number_ptr + 7 * size
-    store_row(x_ptr, x_stride, source, place, mask, rows_ptr, inverse_ptr, scale, dim, D, WIDE, COSINE, INTERPRETED)
+    store_row(
+        x_ptr, x_stride, source, place, mask, rows_ptr, inverse_ptr, scale, dim, D, WIDE, COSINE, TF32, INTERPRETED
+    )

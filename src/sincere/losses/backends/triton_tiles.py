@@ -169,6 +169,21 @@ def value_of(number, IS_TENSOR: tl.constexpr):
 
 
 @triton.jit
+def to_tf32(x):
+    """Float32 rounded to TF32's ten bits: tensor cores cut the others off, and what is cut off always shrinks."""
+    bits = x.to(tl.int32, bitcast=True)
+    return ((bits + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def operand(x, like, PRECISION: tl.constexpr):
+    """x as a factor of the next product, whose other one is `like`."""
+    if PRECISION == "tf32":
+        x = to_tf32(x)
+    return x.to(like.dtype)
+
+
+@triton.jit
 def in_precision(x, ptr, INTERPRETED: tl.constexpr):
     """x in the precision of what `ptr` points at, to nearest; the interpreter would cut bfloat16 off, so by bits."""
     if INTERPRETED and ptr.dtype.element_ty == tl.bfloat16:
