@@ -23,7 +23,8 @@ import torch
 
 from sincere.cli.settings import from_assignments, laid_over
 from sincere.data import Splits, open_data
-from sincere.embeddings import EmbeddingSet
+from sincere.embeddings import EmbeddingSet, load
+from sincere.embeddings.embed import embed_views
 from sincere.evaluate.class_means import class_mean_scores, class_means
 from sincere.evaluate.linear import fit_logistic
 from sincere.recipes import find_recipe
@@ -31,6 +32,7 @@ from sincere.runs import RunFolder, provenance, read_metrics
 from sincere.train import TrainConfig, train
 
 STRENGTHS = (1e-1, 1e-2, 1e-3, 1e-4)
+VIEWS = 4  # of each training image, for the classifier that is fitted on views
 
 
 def configured(recipe: str, source: str, variant: str, seed: int) -> TrainConfig:
@@ -42,22 +44,22 @@ def configured(recipe: str, source: str, variant: str, seed: int) -> TrainConfig
     return replace(config, data=data, reporting=reporting, seed=seed)
 
 
-def probed(train_set: EmbeddingSet, held_out: EmbeddingSet) -> dict[str, float]:
-    """Accuracy on the held-out images, in percent: class means, and a linear classifier at each strength of L2."""
+def probed(train_set: EmbeddingSet, held_out: EmbeddingSet, views: EmbeddingSet) -> dict[str, float]:
+    """Accuracy on the held-out images, in percent: class means, and a linear classifier at each strength of L2, fitted
+    on plain training images and on random views of them."""
     labels, classes = held_out.labels, len(train_set.class_names)
     means = class_means(train_set.embeddings, train_set.labels, classes=classes)
     scores = class_mean_scores(held_out.embeddings, means)
     found = {"class_means": 100 * float((scores.argmax(1) == labels).double().mean())}
-    assert train_set.features is not None
     assert held_out.features is not None
-    fitted = None
-    for l2 in STRENGTHS:
-        fitted = fit_logistic(
-            train_set.features, train_set.labels, classes=classes, l2=l2, start=fitted, tolerance=1e-4
-        )
-        right = fitted.scores(held_out.features).argmax(1) == labels
-        found[f"linear_{l2:g}"] = 100 * float(right.double().mean())
-    found["linear"] = max(value for name, value in found.items() if name.startswith("linear_"))
+    for name, source in (("linear", train_set), ("on_views", views)):
+        assert source.features is not None
+        fitted = None
+        for l2 in STRENGTHS:
+            fitted = fit_logistic(source.features, source.labels, classes=classes, l2=l2, start=fitted, tolerance=1e-4)
+            right = fitted.scores(held_out.features).argmax(1) == labels
+            found[f"{name}_{l2:g}"] = 100 * float(right.double().mean())
+        found[name] = max(value for key, value in found.items() if key.startswith(f"{name}_"))
     return found
 
 
@@ -69,7 +71,8 @@ def tried(config: TrainConfig, data: Splits, show: str) -> dict[str, Any]:
         trained, run = perf_counter(), RunFolder(folder / "run")
         device = "cuda" if torch.cuda.is_available() else "cpu"
         sets = [EmbeddingSet.load(run.embeddings(split)).to(device) for split in ("train", "validation")]
-        found = probed(*sets)
+        model = load(run.path, device=device)
+        found = probed(*sets, embed_views(model.model, model.views, data.train, count=VIEWS))
         epochs = [record["seconds"] for record in read_metrics(run.metrics) if record["kind"] == "epoch"]
         per_epoch = (epochs[-1] - epochs[0]) / max(len(epochs) - 1, 1)
         return {

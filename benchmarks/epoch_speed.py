@@ -85,7 +85,8 @@ def main() -> None:
     machine = provenance(seed=0)
     origin = {
         "data": data.train.name, "images": len(data.train),
-        "device": ", ".join(machine["hardware"].get("gpus", ["CPU"])), "torch": torch.__version__, "commit": given.commit,
+        "device": ", ".join(machine["hardware"].get("gpus", ["CPU"])), "torch": torch.__version__,
+        "commit": given.commit,
     }  # fmt: skip
     rows: list[dict[str, Any]] = []
     for words in given.runs:

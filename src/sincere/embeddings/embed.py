@@ -1,6 +1,6 @@
 """Labelled data through a model: embeddings and features of every sample, in batches."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Literal
 
@@ -68,11 +68,47 @@ def embed_inputs(
     place = torch.device(device) if device is not None else device_of(model)
     if place != device_of(model):
         model.to(place)
+    # An empty set goes through once as well: its embeddings have a width, too.
+    starts = range(0, max(len(inputs), 1), batch)
+    samples = (views.plain(inputs[first : first + batch].to(place, non_blocking=True)) for first in starts)
+    return _through(model, samples, place, precision)
+
+
+@torch.no_grad()
+def embed_views(
+    model: EmbeddingModel,
+    views: Views,
+    data: LabelledData,
+    *,
+    count: int,
+    seed: int = 0,
+    batch: int = 1024,
+    precision: Precision = "fp32",
+) -> EmbeddingSet:
+    """As `embed`, of `count` random views of each sample; all samples' first views come first, then the second ones.
+
+    A linear classifier that is fitted on them sees the training samples as less settled than they look plain, once an
+    encoder has learned those by heart.
+    """
+    if count < 1 or batch < 1:
+        raise OptionError(f"count and batch must be at least 1: got {count} and {batch}.")
+    place = device_of(model)
+    generator = torch.Generator(place).manual_seed(seed)
+    inputs = data.inputs.to(place)
+    starts = [first for _ in range(count) for first in range(0, max(len(data), 1), batch)]
+    samples = (views(inputs[first : first + batch], count=1, generator=generator).squeeze(1) for first in starts)
+    embeddings, features = _through(model, samples, place, precision)
+    labels = data.labels.to(place).repeat(count)
+    return EmbeddingSet(embeddings, labels, data.class_names, f"{data.name}, {count} views", features)
+
+
+def _through(
+    model: EmbeddingModel, batches: Iterable[Tensor], place: torch.device, precision: Precision
+) -> tuple[Tensor, Tensor]:
+    """Embeddings and features of prepared samples, batch by batch."""
     found: list[tuple[Tensor, Tensor]] = []
     with in_evaluation(model), half_precision(place, precision):
-        # An empty set goes through once as well: its embeddings have a width, too.
-        for first in range(0, max(len(inputs), 1), batch):
-            samples = views.plain(inputs[first : first + batch].to(place, non_blocking=True))
+        for samples in batches:
             features = model.features(_in_layout_of(model, samples))
             found.append((model.head(features).float(), features.float()))
     return torch.cat([pair[0] for pair in found]), torch.cat([pair[1] for pair in found])
