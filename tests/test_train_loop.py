@@ -474,3 +474,34 @@ def test_an_encoder_with_a_tokenizer_reads_the_texts(tmp_path):
     saved = EmbeddingSet.load(tmp_path / "embeddings" / "test.npz")
     torch.testing.assert_close(loaded.embed(data).embeddings, saved.embeddings)
     torch.testing.assert_close(loaded(["good fine", "bad poor"]), saved.embeddings[[1, 0]])
+
+
+def test_what_is_left_over_is_not_compiled(monkeypatch):
+    """Two sizes of batch, one compilation: counted by a backend that is handed every graph that is compiled."""
+    sizes = []
+
+    def counting(graph, inputs):
+        sizes.append(max(tensor.shape[0] for tensor in inputs if isinstance(tensor, torch.Tensor)))
+        return graph.forward
+
+    original = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda function, **how: original(function, dynamic=False, backend=counting))
+    shuffled = BatchesConfig(24, "shuffled", drop_last=False)
+    compiled = session(batches=shuffled, compute=replace(CPU, compile="default"))
+    plain = session(batches=shuffled)
+    torch.compiler.reset()
+    plan = compiled.planner.plan(0)
+    assert [plan.size(place) for place in range(len(plan))] == [24, 24, 12]
+    for place in range(len(plan)):
+        values = [made.step(plan.batch(place), step=place, epoch=0, share=0.5) for made in (compiled, plain)]
+        assert values[0].item() == pytest.approx(values[1].item(), rel=1e-5)
+    assert sizes
+    assert 12 not in sizes
+
+
+def test_cuda_graphs_on_a_cpu_are_plain_steps():
+    """There is nothing to record without a GPU, and the settings of a run on one can still be tried."""
+    graphs, plain = session(compute=replace(CPU, compile="graphs")), session()
+    batch = plain.planner.plan(0).batch(0)
+    values = [made.step(batch, step=0, epoch=0, share=1.0).item() for made in (graphs, plain)]
+    assert values[0] == pytest.approx(values[1], rel=1e-5)

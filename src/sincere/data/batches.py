@@ -22,10 +22,13 @@ class Batches(Protocol):
     """Deals out a data set in batches of indices. Its whole state is (seed, epoch, position).
 
     notes: what the user should know about these batches, in words.
+    largest: samples of the largest batch, over all ranks.
     """
 
     @property
     def notes(self) -> tuple[str, ...]: ...
+    @property
+    def largest(self) -> int: ...
     def __len__(self) -> int:
         """Batches in an epoch: the same number on every rank."""
         ...
@@ -65,7 +68,7 @@ class ShuffledBatches:
             notes.append(f"the batch size is {samples} rather than {batch_size}: there are no more samples.")
         if dropped := samples - min(self._count * self.batch_size, samples):
             notes.append(f"{dropped} of {samples} samples, others each time, are left out of an epoch's batches.")
-        self.notes = tuple(notes)
+        self.notes, self.largest = tuple(notes), self.batch_size
 
     def __len__(self) -> int:
         return self._count
@@ -118,6 +121,7 @@ class ClassBatches:
         names = [str(label) if class_names is None else class_names[label] for label in found.tolist()]
         self._numbers, self._units = numbers, _Units(counts)
         self._sizes = _batch_sizes(counts, batch_size, world_size)
+        self.largest = int(max(self._sizes))
         self.notes = _notes(names, counts, batch_size, len(self._sizes))
 
     def __len__(self) -> int:

@@ -82,7 +82,8 @@ def build_session(config: TrainConfig, splits: Splits, device: torch.device, pro
     optimizers = build_optimizers(config.optimizer, network, objective)
     parts = Parts(network, objective, memory, optimizers, views.to(device), splits.train, processes)
     planner = Planner(config.batches, splits.train, seed=config.seed, processes=processes.world)
-    step = TrainingStep(parts, config.compute, views=config.views.count, seed=config.seed)
+    largest = planner.dealer.largest
+    step = TrainingStep(parts, config.compute, views=config.views.count, seed=config.seed, largest_batch=largest)
     return Session(config, splits, description, parts, step, planner)
 
 

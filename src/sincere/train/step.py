@@ -19,6 +19,8 @@ from sincere.train.processes import Processes
 from sincere.train.seeds import seed_for, seed_layers
 from sincere.views import StagedViews
 
+NEARLY = 0.9  # of the largest batch: below that a batch is one that was left over
+
 
 @dataclass(frozen=True, eq=False)
 class Parts:
@@ -40,8 +42,9 @@ class TrainingStep:
     process renders its own share: N processes see the views that one would see.
     """
 
-    def __init__(self, parts: Parts, compute: ComputeConfig, *, views: int, seed: int) -> None:
+    def __init__(self, parts: Parts, compute: ComputeConfig, *, views: int, seed: int, largest_batch: int) -> None:
         self.parts, self.views, self.seed = parts, views, seed
+        self.complete = NEARLY * largest_batch
         self.device = parts.data.inputs.device
         self.chunk_size = compute.chunk_size
         self.generator = torch.Generator(self.device)
@@ -65,7 +68,7 @@ class TrainingStep:
 
     def _compile(self, compute: ComputeConfig, *, whole: bool) -> None:
         """Everything between indices and loss as one graph; where something interrupts it, its parts."""
-        # Batches of an epoch have one size or two, so a graph for each beats one for all.
+        # Complete batches have one size or a few, so a graph for each beats one for all.
         how: dict[str, Any] = {"dynamic": False}
         if compute.compile == "graphs":
             how["backend"] = "cudagraphs"
@@ -90,7 +93,9 @@ class TrainingStep:
         inputs, labels = parts.data.inputs[mine], parts.data.labels[mine]
         numbers = self._drawn(batch, step, epoch)
         if self.chunk_size is None:
-            loss, outputs, keys = self._loss(inputs, numbers, labels)
+            # What is left over at the end of an epoch is not worth a compilation of its own.
+            forward = self._loss if len(batch) >= self.complete else self._forward
+            loss, outputs, keys = forward(inputs, numbers, labels)
             (loss if self.scaler is None else self.scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
             parts.memory.remember(keys, outputs, labels)
         else:
