@@ -82,12 +82,14 @@ def draw_lines(axes: Axes, rows: Sequence[Row]) -> None:
         axes.plot(n, ms, color=series.colour, ls=series.line, marker=series.marker, ms=6, lw=2, zorder=3)
         last = points[-1][1]
         if n[0] > sizes[0]:
-            write(axes, n[-1], ms[-1], f"{series.title}:\n{memory(last)}", series.colour, (9, 16), ha="center")
+            write(axes, n[-1], ms[-1], f"{series.title}\n{memory(last)}", series.colour, (9, -3))
             continue
         names.append(Label(ms[0], series.title, series.colour))
         if series.candidate == "ours SINCERE":
-            for size, row in points[-3:-1]:
-                write(axes, size, float(row["ms"]), memory(row), series.colour, (-4, 11), ha="right")
+            # Where neither another candidate's name stands nor the floor runs.
+            free = (((-4, 11), "right"), ((10, -9), "left"))
+            for (size, row), (offset, side) in zip(points[-3:-1], free, strict=False):
+                write(axes, size, float(row["ms"]), memory(row), series.colour, offset, ha=side)
         if not series.candidate.endswith("CUDA graph"):  # it holds what the step holds
             ends.setdefault(n[-1], []).append(Label(ms[-1], memory(last), series.colour))
     for label in spread(names):
