@@ -31,7 +31,6 @@ CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuob
 RECORDED: dict[tuple[int, str], int] = {
     (80, "sincere gradient bfloat16 64x128"): 496,
     (80, "anchors' gradient bfloat16 64x128"): 40,
-    (80, "wide gradient bfloat16 64x128"): 424,
     (90, "supcon gradient bfloat16 32x128"): 8,
     (90, "sincere gradient float32 64x32"): 24,
 }
@@ -69,7 +68,8 @@ def launches(capability: int) -> Iterator[tuple[str, launch.Launch, torch.dtype,
     one_sided = launch.gradient_launch(16384, 128, True, "row", how, pushes=False, pulls=True)
     yield "anchors' gradient bfloat16", one_sided, half, half
     wide = program("sincere", 16384, 300, half)
-    yield "wide gradient bfloat16", wide.gradient, half, half
+    for pairs in wide.gradient.launches.values():
+        yield "wide gradient bfloat16", pairs, half, half
     yield "wide return bfloat16", wide.give_back, half, half
     if capability < 90:
         return
@@ -86,7 +86,7 @@ def launches(capability: int) -> Iterator[tuple[str, launch.Launch, torch.dtype,
 def argument_type(name: str, of: launch.Launch, products: torch.dtype, embeddings: torch.dtype) -> str:
     if name in INTEGERS:
         return INTEGERS[name]
-    if name in ("a_ptr", "c_ptr", "rows_ptr"):
+    if name in ("a_ptr", "c_ptr", "rows_ptr", "pair_ptr"):
         return ELEMENTS[products]
     returned = of.constants.get("RETURN") or of.kernel.__name__ == "return_kernel"
     if name == "x_ptr" or (returned and name in ("out_ptr", "result_ptr")):

@@ -5,11 +5,13 @@ import os
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from command_line import FAST, apart, blobs, call, done, parsed, refused
 from sincere.errors import InputError
+from sincere.evaluate import EvaluationOptions
 from sincere.recipes import RECIPES
 from sincere.runs import RunFolder, load_tensors
 from sincere.train import TrainConfig
@@ -118,6 +120,32 @@ def test_a_recipe_with_changes(tmp_path, monkeypatch):
     config, recipe = TrainConfig.load(told["run"]), RECIPES["digits"].config
     assert (config.epochs, config.encoder.options["width"]) == (1, 2)
     assert (config.optimizer, config.views, config.data) == (recipe.optimizer, recipe.views, recipe.data)
+
+
+def test_a_recipe_says_how_it_is_evaluated(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = EvaluationOptions(methods=("linear",), l2=0.25, probe_views=2, draws=100)
+    told_why = {**RECIPES["digits"].origins, "evaluation": "ours: a test"}
+    monkeypatch.setitem(RECIPES, "digits", replace(RECIPES["digits"], evaluation=asked, origins=told_why))
+    shown = done("recipes", "show", "digits").stdout
+    assert "evaluation.l2 = 0.25" in shown
+    assert "ours: a test" in shown
+    assert parsed("recipes", "show", "digits")["evaluation"]["probe_views"] == 2
+    words = ("--epochs", "1", "--set", "encoder.options.width=2", "--device", "cpu", "--out", "run")
+    trained = done("train", "--recipe", "digits", *words)
+    command = "sincere evaluate run --methods linear --l2 0.25 --probe-views 2 --draws 100"
+    assert trained.stderr.endswith(f"Next: {command}\n")
+    ways = [
+        parsed("train", "--resume", "run", "--recipe", "digits", "--evaluate", "--quiet")["evaluation"],
+        parsed(*command.split()[1:]),
+    ]
+    assert ways[0] == ways[1]
+    (linear,) = ways[0]["classifiers"]
+    assert linear["settings"]["fitted_on"] == "2 views of each training sample"
+    assert (linear["settings"]["l2"], linear["settings"]["l2_origin"]) == (0.25, "given")
+    plain = parsed("train", "--resume", "run", "--evaluate", "--quiet")["evaluation"]
+    assert [one["method"] for one in plain["classifiers"]] == ["knn", "class_means", "linear"]
+    assert "Did you mean 'digits'" in refused("train", "--resume", "run", "--recipe", "digit")
 
 
 def test_resume_gives_the_weights_of_an_undisturbed_run(data, tmp_path):

@@ -11,9 +11,12 @@ import torch
 
 from command_line import FAST, apart, blobs, call, done, parsed, refused
 from sincere import diagnose
+from sincere.cli import run_evaluation
 from sincere.cli.demo_folder import claimed
+from sincere.cli.evaluate import command_for
+from sincere.data import open_data
 from sincere.embeddings import EmbeddingSet, load
-from sincere.evaluate import Evaluation
+from sincere.evaluate import Evaluation, EvaluationOptions, evaluate
 from sincere.recipes.demo import side
 from sincere.runs import RunFolder
 
@@ -60,6 +63,46 @@ def test_evaluate_without_saved_embeddings(runs, tmp_path):
     known = parsed("evaluate", copy, "--methods", "knn", "--draws", "100")
     shutil.rmtree(copy / "embeddings")
     assert parsed("evaluate", copy, "--methods", "knn", "--draws", "100") == known
+
+
+def test_evaluate_with_a_probe_on_views(runs, tmp_path, monkeypatch):
+    given = []
+
+    def noted(*sets, views, **more):
+        given.append(views)
+        return evaluate(*sets, views=views, **more)
+
+    monkeypatch.setattr(run_evaluation, "evaluate", noted)
+    copy = shutil.copytree(runs / "sincere", tmp_path / "sincere")
+    words = ("--methods", "linear,class-means", "--probe-views", "3", "--l2", "0.05", "--draws", "100")
+    linear, means = parsed("evaluate", copy, *words)["classifiers"]
+    expected = load(copy, device="cpu").embed_views(open_data(str(runs / "blobs.npz")).train, count=3, seed=0)
+    assert torch.equal(given[0].features, expected.features)
+    assert linear["settings"]["fitted_on"] == "3 views of each training sample"
+    assert (linear["settings"]["l2"], linear["settings"]["l2_origin"]) == (0.05, "given")
+    assert "linear probe on features (3 views)" in done("evaluate", copy, *words, "--seed", "1").stdout
+    assert not torch.equal(given[1].features, expected.features), "--seed is the views' as well"
+    shutil.rmtree(copy / "embeddings")
+    assert parsed("evaluate", copy, *words)["classifiers"] == [linear, means]
+    none_needed = parsed("evaluate", copy, "--methods", "class-means", "--probe-views", "3", "--draws", "100")
+    assert none_needed["classifiers"][0]["top1"] == means["top1"]
+    assert given[3] is None
+
+
+def test_views_are_of_the_data_that_the_run_was_trained_on(runs, tmp_path):
+    copy = shutil.copytree(runs / "sincere", tmp_path / "sincere")
+    config = json.loads((copy / "config.json").read_text())
+    config["data"]["source"] = str(blobs(tmp_path / "blobs.npz", seed=1))
+    (copy / "config.json").write_text(json.dumps(config))
+    words = ("--methods", "linear", "--probe-views", "2", "--draws", "100", "--device", "cpu")
+    assert "the training data must be what the run began with" in refused("evaluate", copy, *words)
+
+
+def test_what_to_type_for_an_evaluation():
+    assert command_for(Path("runs/a"), None) == "sincere evaluate runs/a"
+    settings = EvaluationOptions(methods=("knn", "linear"), l2=1e-3, probe_views=4)
+    typed = "sincere evaluate runs/a --methods knn,linear --l2 0.001 --probe-views 4"
+    assert command_for(Path("runs/a"), settings) == typed
 
 
 def test_compare(runs):
@@ -119,6 +162,8 @@ def test_recipes(runs):
         (("evaluate", "{}"), "must be the folder of a run"),
         (("evaluate", "{}/sincere", "--methods", "knn,svm"), "'svm'"),
         (("evaluate", "{}/sincere", "--draws", "0"), "draws"),
+        (("evaluate", "{}/sincere", "--l2", "0"), "l2 must be a positive number: got 0.0"),
+        (("evaluate", "{}/sincere", "--probe-views", "-1"), "probe_views must be at least 0"),
         (("compare", "{}/sincere"), "two runs or more"),
         (("compare", "{}/sincere", "{}/supcon", "--method", "svm"), "knn, class_means, linear"),
         (("compare", "{}/sincere", "{}/supcon", "--metric", "f1"), "'top1'"),

@@ -1,5 +1,7 @@
 """The linear probes, against scikit-learn's logistic regression and torch's SGD."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,8 +9,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
+from evaluated import EVERYTHING, made
 from sincere.errors import InputError, OptionError
-from sincere.evaluate import linear, neighbours
+from sincere.evaluate import Evaluation, EvaluationOptions, evaluate, linear, neighbours
+from sincere.evaluate.classifiers import CLASSIFIERS, Task
 from sincere.evaluate.linear import (
     choose_strength,
     fit_logistic,
@@ -99,6 +103,169 @@ def test_cross_validation_sees_the_training_samples_only_and_repeats():
     assert torch.equal(fitted.weight, again.weight)
     alone = fit_logistic(vectors, labels, classes=4, l2=chosen)
     torch.testing.assert_close(fitted.scores(vectors), alone.scores(vectors))
+
+
+def views_of(found, count, *, noise=1.0):
+    """Noisy copies of every sample, all first ones before all second ones."""
+    generator = torch.Generator().manual_seed(8)
+    features = found.features.repeat(count, 1)
+    features = features + noise * torch.randn(features.shape, generator=generator)
+    return replace(
+        found,
+        embeddings=features[:, : found.embeddings.shape[1]].contiguous(),
+        labels=found.labels.repeat(count),
+        features=features,
+    )
+
+
+def theirs_on(vectors, labels, l2):
+    """scikit-learn's fit of the same problem, as a function from vectors to probabilities."""
+    scaler = StandardScaler().fit(vectors.double().numpy())
+    rows = scaler.transform(vectors.double().numpy())
+    fitted = LogisticRegression(C=1 / (l2 * len(rows)), tol=1e-10, max_iter=10_000).fit(rows, labels.numpy())
+    return lambda new: fitted.predict_proba(scaler.transform(new.double().numpy()))
+
+
+def test_the_fit_on_views_is_scikit_learns_on_all_of_them():
+    train, test = made(70, 0), made(210, 1)
+    views = views_of(train, 4)
+    options = EvaluationOptions(methods=("linear",), l2=0.02, probe_views=4, draws=100)
+    found = evaluate(train, test, views=views, options=options).classifier("linear")
+    expected = theirs_on(views.features, views.labels, 0.02)(test.features)
+    assert list(found.predicted) == expected.argmax(axis=1).tolist()
+    scores = CLASSIFIERS["linear"](Task(train, test, None, options, views)).scores
+    np.testing.assert_allclose(scores.double().softmax(dim=1), expected, atol=2e-3)
+    plain = theirs_on(train.features, train.labels, 0.02)(test.features)
+    assert np.abs(plain - expected).max() > 0.1, "the views make a difference here"
+    assert found.settings == {
+        "l2": 0.02,
+        "l2_origin": "given",
+        "on": "features",
+        "fitted_on": "4 views of each training sample",
+    }
+    assert found.title == "linear probe on features (4 views)"
+
+
+def test_a_given_strength_is_used_as_it_is():
+    train, test, validation = made(70, 0, noise=2), made(210, 1, noise=2), made(70, 2, noise=2)
+    for l2 in (0.5, 1e-3):
+        options = EvaluationOptions(methods=("linear",), l2=l2, draws=100)
+        found = evaluate(train, test, validation=validation, options=options)
+        expected = theirs_on(train.features, train.labels, l2)(test.features)
+        assert list(found.classifier("linear").predicted) == expected.argmax(axis=1).tolist()
+        settings = found.classifier("linear").settings
+        assert (settings["l2"], settings["l2_origin"]) == (l2, "given")
+        assert settings["fitted_on"] == "the training samples"
+    assert not any("L2" in note for note in evaluate(train, test, options=options).notes)
+    assert any("L2" in note for note in evaluate(train, test, options=replace(options, l2=None)).notes)
+
+
+def test_views_change_the_linear_probe_alone():
+    train, test, validation = made(140, 0), made(140, 1), made(70, 2)
+    options = EvaluationOptions(methods=EVERYTHING, draws=100)
+    plain = evaluate(train, test, validation=validation, options=options)
+    seen = evaluate(train, test, validation=validation, views=views_of(train, 3), options=options)
+    for method in ("knn", "class_means", "linear_paper"):
+        assert seen.classifier(method) == plain.classifier(method)
+    assert seen.retrieval == plain.retrieval
+    assert seen.train_samples == 140
+    assert seen.classifier("linear").predicted != plain.classifier("linear").predicted
+    assert seen.classifier("linear").settings["fitted_on"] == "3 views of each training sample"
+    assert seen.classifier("linear").settings["l2_origin"] == "chosen on the validation set"
+    assert Evaluation.from_json(seen.to_json()) == seen
+
+
+def test_the_strength_for_views_is_chosen_on_the_validation_set():
+    train, validation = made(42, 0, noise=2), made(700, 2, noise=2)
+    views = views_of(train, 3)
+    found = evaluate(train, made(70, 1), validation=validation, views=views, options=EvaluationOptions(("linear",)))
+    right = {
+        l2: (theirs_on(views.features, views.labels, l2)(validation.features).argmax(1) == validation.labels.numpy())
+        for l2 in (10.0, 1.0, 0.1, 0.01, 1e-3)
+    }
+    shares = {l2: hits.mean() for l2, hits in right.items()}
+    assert shares[found.classifier("linear").settings["l2"]] == pytest.approx(max(shares.values()), abs=0.003)
+    assert len(set(shares.values())) > 2  # the choice matters here
+
+
+def test_views_of_one_sample_are_on_one_side_of_a_fold(monkeypatch):
+    samples_here, count = 30, 4
+    vectors = torch.arange(samples_here).float().repeat(count).unsqueeze(1)  # a vector says whose view it is
+    labels = (torch.arange(samples_here) % 3).repeat(count)
+    splits = []
+
+    def noted(given, *, classes, strengths):
+        splits.extend(given)
+        return 1.0, []
+
+    monkeypatch.setattr(linear, "choose_strength", noted)
+    fit_with_folds(vectors, labels, classes=3, views=count, seed=2)
+    assert len(splits) == 3
+    held_ever = []
+    for fitted, fitted_labels, held, held_labels in splits:
+        own, others = held.flatten().tolist(), fitted.flatten().tolist()
+        assert not set(own) & set(others)
+        assert sorted(own + others) == sorted(vectors.flatten().tolist())
+        assert all(own.count(sample) == count for sample in own)
+        assert torch.equal(held_labels, held.flatten().long() % 3)
+        assert torch.equal(fitted_labels, fitted.flatten().long() % 3)
+        held_ever += sorted(set(own))
+    assert sorted(held_ever) == list(range(samples_here))
+    with pytest.raises(InputError, match="4 views of each sample: got 119"):
+        fit_with_folds(vectors[1:], labels[1:], classes=3, views=count)
+
+
+def test_folds_by_sample_are_not_fooled_by_views():
+    """Few samples in many dimensions: a held-out view with a brother among the fitted ones is easy at any strength."""
+    centres = 0.35 * torch.randn(3, 40, generator=torch.Generator().manual_seed(99))
+    train = made(60, 0, classes=3)
+    rows = centres[train.labels] + torch.randn(60, 40, generator=torch.Generator().manual_seed(1))
+    train = replace(train, features=rows)
+    views = views_of(train, 3, noise=0.5)
+    assert fit_with_folds(views.features, views.labels, classes=3)[1] <= 0.01, "fooled: the weaker the better"
+    found = evaluate(train, train, views=views, options=EvaluationOptions(("linear",), draws=100)).classifier("linear")
+    assert found.settings["l2_origin"] == "chosen by cross-validation within the training set"
+    fold, right = stratified_folds(train.labels, 3, seed=0).repeat(3), {}
+    for l2 in linear.STRENGTHS:
+        held = [fold == number for number in range(3)]
+        fits = [theirs_on(views.features[~part], views.labels[~part], l2) for part in held]
+        predicted = [fit(views.features[part]).argmax(axis=1) for fit, part in zip(fits, held, strict=True)]
+        right[l2] = int((np.concatenate(predicted) == np.concatenate([views.labels[part] for part in held])).sum())
+    assert found.settings["l2"] == max(right, key=right.__getitem__) == 1.0
+    assert sorted(right.values())[-1] > sorted(right.values())[-2] + 3, "no close call"
+
+
+def test_views_are_matched_by_class_name_and_used_if_given():
+    train, test = made(70, 0), made(70, 1)
+    views = views_of(train, 1)
+    renumbered = replace(views, labels=6 - views.labels, class_names=tuple(reversed(views.class_names)))
+    options = EvaluationOptions(("linear",), l2=0.1, draws=100)
+    found = evaluate(train, test, views=views, options=options)
+    assert evaluate(train, test, views=renumbered, options=options) == found
+    assert found.classifier("linear").settings["fitted_on"] == "1 view of each training sample"
+
+
+def test_views_that_do_not_fit():
+    train, test = made(70, 0), made(70, 1)
+    views, asked = views_of(train, 2), EvaluationOptions(("linear",), probe_views=2, draws=100)
+    with pytest.raises(OptionError, match=r"probe_views=2 needs .* 2 views.*views=model.embed_views\(data, count=2\)"):
+        evaluate(train, test, options=asked)
+    evaluate(train, test, options=replace(asked, methods=("class_means",)))  # nobody needs them
+    with pytest.raises(InputError, match="must hold 2 views of each sample, as probe_views says: got 3"):
+        evaluate(train, test, views=views_of(train, 3), options=asked)
+    with pytest.raises(InputError, match="each of the 70 training samples equally often: got 139 rows"):
+        evaluate(train, test, views=views.subset(torch.arange(139)), options=asked)
+    with pytest.raises(InputError, match="in the order of train"):
+        evaluate(train, test, views=views.subset(torch.arange(140).roll(1)), options=asked)
+    with pytest.raises(InputError, match="views must have the training set's dimension, 6: got 5"):
+        evaluate(train, test, views=replace(views, embeddings=views.embeddings[:, :5].contiguous()), options=asked)
+    with pytest.raises(InputError, match="must hold features"):
+        evaluate(train, test, views=replace(views, features=None), options=asked)
+    for wrong in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(OptionError, match="l2 must be a positive number"):
+            EvaluationOptions(l2=wrong)
+    with pytest.raises(OptionError, match="probe_views must be at least 0"):
+        EvaluationOptions(probe_views=-1)
 
 
 def test_folds_spread_every_class():

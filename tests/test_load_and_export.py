@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from sincere.embeddings import (
     export_safetensors,
     load,
 )
+from sincere.embeddings.embed import embed_views
 from sincere.encoders import EmbeddingModel, ProjectionHead
 from sincere.errors import InputError, OptionError
 from sincere.train import EncoderConfig, train
@@ -90,6 +92,91 @@ def test_embed_leaves_the_model_as_it_was_and_takes_nothing():
         embed(loaded.model, loaded.views, data, batch=0)
 
 
+class Numbered:
+    """Views of one's own: each batch with the number of its call added to it."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, inputs, *, count, generator):
+        assert count == 1
+        self.calls += 1
+        return (inputs + self.calls).unsqueeze(1)
+
+
+def test_views_come_view_by_view_in_the_order_of_the_samples():
+    model = made_model("array").model
+    data = LabelledData(torch.randn(9, 5), torch.arange(9) % 3, ("a", "b", "c"), "array", "x")
+    found = embed_views(model, Numbered(), data, count=2, batch=4)
+    assert (found.embeddings.shape, found.features.shape) == ((18, 7), (18, 8))
+    assert found.labels.tolist() == 2 * data.labels.tolist()
+    assert found.class_names == data.class_names
+    for row in range(18):
+        view, sample = divmod(row, 9)
+        call = 1 + 3 * view + sample // 4  # batches of 4, 4 and 1 samples
+        with torch.no_grad():
+            features = model.encoder(data.inputs[sample : sample + 1] + call)
+            torch.testing.assert_close(found.features[row : row + 1], features)
+            torch.testing.assert_close(found.embeddings[row : row + 1], model.head(features))
+
+
+@pytest.mark.parametrize("kind", ["image", "array", "text", "sound"])
+def test_views_are_random_and_repeat(kind):
+    changes = {"views": "plain", "views_options": {"hole": False}} if kind == "image" else {"views": kind}
+    loaded = made_model(kind, **changes)
+    loaded.model.train()
+    loaded.model.encoder.eval()
+    before = {key: value.clone() for key, value in loaded.model.state_dict().items()}
+    generator = torch.Generator().manual_seed(3)
+    inputs = {
+        "image": torch.randint(0, 256, (6, 3, 8, 8), dtype=torch.uint8, generator=generator),
+        "array": torch.randn(6, 5, generator=generator),
+        "text": hash_texts([f"one two {n} four five" for n in range(6)], words=6, pieces=4, buckets=50),
+        "sound": torch.rand(6, 800, generator=generator) - 0.5,
+    }[kind]
+    form = loaded.description.form
+    data = LabelledData(
+        inputs, torch.arange(6) % 2, ("a", "b"), kind, "x", sample_rate=form.sample_rate, buckets=form.buckets
+    )
+    found, again, other = (loaded.embed_views(data, count=3, seed=seed) for seed in (1, 1, 2))
+    assert torch.equal(found.features, again.features)
+    assert torch.equal(found.embeddings, again.embeddings)
+    first, second, third = found.features.split(6)
+    plain = loaded.embed(data).features
+    assert not any(torch.allclose(a, b) for a, b in [(first, second), (second, third), (first, plain)])
+    assert not torch.allclose(found.features, other.features)
+    assert (loaded.model.training, loaded.model.encoder.training) == (True, False)
+    assert all(torch.equal(value, before[key]) for key, value in loaded.model.state_dict().items())
+    if kind != "text":
+        assert loaded.embed_views(data.subset([]), count=2).embeddings.shape == (0, 7)
+    for wrong in ({"count": 0}, {"count": -1}, {"count": 1, "batch": 0}):
+        with pytest.raises(OptionError, match="count and batch must be at least 1"):
+            loaded.embed_views(data, **wrong)
+
+
+def test_views_of_texts_leave_out_tokens_of_the_encoders_own():
+    form = Form("text", (3, 4), buckets=100)
+    description = ModelDescription(
+        form, ("bad", "good"), Statistics((), ()), "small_runs:Lengths", (3, 4), dim=3, views="text"
+    )
+    model = description.build_model(torch.Generator().manual_seed(0)).eval()
+    loaded = LoadedModel(model, description.build_views(), description)
+    texts = ("good thing", "bad poor")
+    inputs = hash_texts(list(texts), words=3, pieces=4, buckets=100)
+    data = LabelledData(inputs, torch.tensor([1, 0]), ("bad", "good"), "text", "words", texts, buckets=100)
+    assert torch.equal(loaded.embed(data).embeddings, loaded(texts))
+    found = loaded.embed_views(data, count=100)
+    for sample, words in enumerate(([4, 5], [3, 4])):
+        left = torch.tensor([words, [words[0], 0], [0, words[1]], [0, 0]], dtype=torch.int32)
+        with torch.no_grad():
+            possible = loaded.model.encoder(left.unsqueeze(2))
+        distances = (found.features[sample::2].unsqueeze(1) - possible).abs().amax(dim=2)
+        assert distances.amin(dim=1).max() < 1e-6
+        assert {0, 1, 2} <= set(distances.argmin(dim=1).tolist()), "both words, and each of them alone"
+    with pytest.raises(InputError, match="data must keep its texts"):
+        loaded.embed_views(replace(data, shown=None), count=1)
+
+
 def test_raw_inputs_as_people_have_them():
     text, sound, image = made_model("text"), made_model("sound"), made_model("image")
     torch.testing.assert_close(
@@ -123,6 +210,8 @@ def test_data_of_another_form_is_refused(run):
     other = LabelledData(torch.zeros(2, 7), torch.tensor([0, 1]), ("a", "b"), "array", "x")
     with pytest.raises(InputError, match="must have the form that the model was trained on"):
         load(run, device="cpu").embed(other)
+    with pytest.raises(InputError, match="must have the form that the model was trained on"):
+        load(run, device="cpu").embed_views(other, count=2)
 
 
 def test_folders_that_hold_no_finished_run(tmp_path):

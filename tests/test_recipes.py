@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 
 from sincere.data import LabelledData, open_data
 from sincere.errors import OptionError
+from sincere.evaluate import EvaluationOptions
 from sincere.recipes import NOT_MEASURED, RECIPES, Given, find_recipe, starting_point
 from sincere.recipes.measured import FILE
 from sincere.train import TrainConfig
@@ -44,6 +46,9 @@ class TestEveryRecipe:
         changed = list(differences(TrainConfig().to_json(), recipe.config.to_json()))
         told = {name for name, _, origin in recipe.settings() if origin}
         missing = {line.partition(":")[0] for line in changed} - told - {"data.source"}
+        if recipe.evaluation is not None:
+            judged = differences(asdict(EvaluationOptions()), asdict(recipe.evaluation), where="evaluation.")
+            missing |= {line.partition(":")[0] for line in judged} - told
         assert not missing, "each setting that is no default needs an origin"
 
     def test_says_what_was_measured(self, recipe):
@@ -72,6 +77,22 @@ def test_the_papers_experiment(loss, classes, suffix, encoder):
 def test_the_papers_figures_are_in_the_claims():
     for name, figures in {"sincere-cifar10": "95.93 / 99.78", "supcon-cifar100": "75.96 / 92.33"}.items():
         assert figures in RECIPES[name].claim
+
+
+def test_how_a_recipe_is_evaluated_is_among_its_settings():
+    plain = find_recipe("digits")
+    asked = EvaluationOptions(methods=("linear",), l2=0.01, probe_views=4)
+    origins = {**plain.origins, "evaluation": "ours", "evaluation.l2": "chosen on held-out images"}
+    recipe = replace(plain, evaluation=asked, origins=origins)
+    added = [one for one in recipe.settings() if one not in set(plain.settings())]
+    assert added == [
+        ("evaluation.methods", '["linear"]', "ours"),
+        ("evaluation.l2", "0.01", "chosen on held-out images"),
+        ("evaluation.probe_views", "4", "ours"),
+    ]
+    assert recipe.to_json()["evaluation"]["l2"] == 0.01
+    assert EvaluationOptions(**recipe.to_json()["evaluation"]) == asked
+    assert plain.to_json()["evaluation"] is None
 
 
 def test_unknown_recipes_are_refused():

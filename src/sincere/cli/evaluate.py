@@ -1,5 +1,7 @@
 """`sincere evaluate`."""
 
+from pathlib import Path
+
 from sincere.cli import options
 from sincere.cli.output import tell, tell_json
 from sincere.cli.run_evaluation import evaluated
@@ -10,6 +12,8 @@ def evaluate_run(
     run: options.Run,
     methods: options.Methods = options.ALL_METHODS,
     k: options.Neighbours = None,
+    l2: options.Strength = None,
+    probe_views: options.ProbeViews = 0,
     draws: options.Draws = 1000,
     seed: options.DrawsSeed = 0,
     device: options.Device = None,
@@ -20,6 +24,23 @@ def evaluate_run(
     Writes evaluation.json into the run, by which `sincere compare` goes. Nothing is chosen on the test split.
     """
     names = tuple(name.strip().replace("-", "_") for name in methods.split(","))
-    settings = EvaluationOptions(methods=names, k=k, draws=draws, seed=seed)  # type: ignore[arg-type]  # it checks them
+    settings = EvaluationOptions(
+        methods=names,  # type: ignore[arg-type]  # it checks them
+        k=k,
+        draws=draws,
+        seed=seed,
+        l2=l2,
+        probe_views=probe_views,
+    )
     found = evaluated(run, settings, device=device)
     tell_json(found.to_json()) if json else tell("\n".join([str(found), "", *found.summary]))
+
+
+def command_for(run: Path, settings: EvaluationOptions | None) -> str:
+    """What to type for an evaluation of a run by these settings."""
+    words, plain = ["sincere evaluate", str(run)], EvaluationOptions()
+    for name in ("methods", "k", "l2", "probe_views", "draws", "seed"):
+        value = getattr(settings or plain, name)
+        if value != getattr(plain, name):
+            words += [f"--{name.replace('_', '-')}", ",".join(value) if isinstance(value, tuple) else f"{value}"]
+    return " ".join(words)

@@ -77,7 +77,14 @@ Config = Annotated[Path | None, _option("--config", "Settings from a JSON file, 
 RecipeName = Annotated[str | None, _option("--recipe", "A complete configuration by name: see `sincere recipes`.")]
 Out = Annotated[Path | None, _option("--out", "The run's new folder; runs/DATA-LOSS unless given.")]
 Resume = Annotated[Path | None, _option("--resume", "Go on with the run in this folder, or begin it there.")]
-Evaluate = Annotated[bool, typer.Option("--evaluate", help="Run `sincere evaluate` on the result.")]
+Evaluate = Annotated[
+    bool,
+    typer.Option(
+        "--evaluate",
+        help="Run `sincere evaluate` on the result, as the recipe says: name it again with --resume. Without a recipe, "
+        "with its defaults.",
+    ),
+]
 
 
 Methods = Annotated[
@@ -88,5 +95,21 @@ ALL_METHODS = ",".join(EvaluationOptions().methods)
 Neighbours = Annotated[
     int | None, typer.Option("--k", help="Neighbours; chosen on the validation split unless given.", show_default=False)
 ]
+Strength = Annotated[
+    float | None,
+    typer.Option(
+        "--l2",
+        help="Of the linear probe; chosen on the validation split unless given, or by folds of the training split.",
+        show_default=False,
+    ),
+]
+ProbeViews = Annotated[
+    int,
+    typer.Option(
+        "--probe-views",
+        help="Fit the linear probe on this many random views of each training sample, as the model was trained on; "
+        "reads the data again. 0: on the samples.",
+    ),
+]
 Draws = Annotated[int, typer.Option("--draws", help="Of the bootstrap.")]
-DrawsSeed = Annotated[int, typer.Option("--seed", help="Of the draws.")]
+DrawsSeed = Annotated[int, typer.Option("--seed", help="Of the draws and of the probe's views.")]

@@ -7,27 +7,33 @@ from sincere.data import LabelledData
 from sincere.embeddings import EmbeddingSet, load
 from sincere.errors import InputError
 from sincere.evaluate import Evaluation, EvaluationOptions, evaluate
-from sincere.runs import RunFolder
+from sincere.runs import RunFolder, read_json
 from sincere.runs.files import write_atomically
 from sincere.runs.folder import Split
 from sincere.train import TrainConfig
 from sincere.train.loop import opened
 from sincere.train.processes import device_for
+from sincere.train.start import check_same_data, data_fingerprint
 
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 
 def evaluated(run: Path, options: EvaluationOptions | None = None, *, device: str | None = None) -> Evaluation:
     """Evaluate a finished run and write `evaluation.json` into it."""
-    folder, place = RunFolder(run), device_for(device or "auto")
+    folder, place, options = RunFolder(run), device_for(device or "auto"), options or EvaluationOptions()
     check_finished(folder)
     with working(f"evaluating {run}") as at:
         at("embeddings")
         sets = {split: made.to(place) for split, made in embedding_sets(folder, device).items()}
+        views = None
+        if options.probe_views and "linear" in options.methods:
+            at("views")
+            views = training_views(folder, count=options.probe_views, seed=options.seed, device=device)
         found = evaluate(
             sets["train"],
             sets["test"],
             validation=sets.get("validation"),
+            views=views,
             options=options,
             name=folder.path.resolve().name,
             on_step=at,
@@ -62,3 +68,10 @@ def embedding_sets(folder: RunFolder, device: str | None = None) -> dict[Split, 
     model, data = load(folder.path, device=device_for(device or "auto")), opened(TrainConfig.load(folder.path).data)
     parts: dict[Split, LabelledData | None] = {"train": data.train, "validation": data.validation, "test": data.test}
     return {split: model.embed(part) for split, part in parts.items() if part is not None}
+
+
+def training_views(folder: RunFolder, *, count: int, seed: int, device: str | None = None) -> EmbeddingSet:
+    """Embeddings of random views of the run's training samples, read again: no run saves these."""
+    data = opened(TrainConfig.load(folder.path).data).train
+    check_same_data(read_json(folder.provenance), data_fingerprint(data))
+    return load(folder.path, device=device_for(device or "auto")).embed_views(data, count=count, seed=seed)

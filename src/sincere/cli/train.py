@@ -6,9 +6,11 @@ from json import loads
 import typer
 
 from sincere.cli import options
+from sincere.cli.evaluate import command_for
 from sincere.cli.output import leader, say, tell, tell_json
 from sincere.cli.planning import planned
 from sincere.cli.run_evaluation import evaluated
+from sincere.recipes import find_recipe
 from sincere.train import TrainedRun, train
 from sincere.train.progress import clock
 
@@ -47,12 +49,14 @@ def train_model(
     Several processes: torchrun --nproc-per-node 2 -m sincere train DATA --out RUN
     """
     plan = planned(context.params)
+    judging = None if recipe is None else find_recipe(recipe).evaluation
     if not quiet:
         say(plan.in_words())
     found = train(plan.config, run=plan.run, resume=plan.resume, data=plan.data, show="off" if quiet else "auto")
     if not quiet:
-        say(ending(found) if evaluate or not found.finished else f"{ending(found)} Next: sincere evaluate {found.run}")
-    evaluation = evaluated(found.run, device=device) if evaluate and found.finished and leader() else None
+        next_step = "" if evaluate or not found.finished else f" Next: {command_for(found.run, judging)}"
+        say(ending(found) + next_step)
+    evaluation = evaluated(found.run, judging, device=device) if evaluate and found.finished and leader() else None
     if json:
         told = {**asdict(found), "run": str(found.run)}
         tell_json(told if evaluation is None else {**told, "evaluation": loads(evaluation.to_json())})

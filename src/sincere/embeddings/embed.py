@@ -88,15 +88,17 @@ def embed_views(
     """As `embed`, of `count` random views of each sample; all samples' first views come first, then the second ones.
 
     A linear classifier that is fitted on them sees the training samples as less settled than they look plain, once an
-    encoder has learned those by heart.
+    encoder has learned those by heart. A seed repeats the views on the same kind of device.
     """
     if count < 1 or batch < 1:
         raise OptionError(f"count and batch must be at least 1: got {count} and {batch}.")
     place = device_of(model)
     generator = torch.Generator(place).manual_seed(seed)
-    inputs = data.inputs.to(place)
-    starts = [first for _ in range(count) for first in range(0, max(len(data), 1), batch)]
-    samples = (views(inputs[first : first + batch], count=1, generator=generator).squeeze(1) for first in starts)
+    starts = [first for _ in range(count) for first in range(0, len(data), batch)]
+    inputs = (data.inputs[first : first + batch].to(place, non_blocking=True) for first in starts)
+    samples: Iterator[Tensor] = (views(some, count=1, generator=generator).squeeze(1) for some in inputs)
+    if len(data) == 0:  # views of nothing; their stages need not know how
+        samples = iter([views.plain(data.inputs.to(place))])
     embeddings, features = _through(model, samples, place, precision)
     labels = data.labels.to(place).repeat(count)
     return EmbeddingSet(embeddings, labels, data.class_names, f"{data.name}, {count} views", features)

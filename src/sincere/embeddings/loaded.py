@@ -1,7 +1,7 @@
 """A trained model back from its run, taking inputs as people have them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from sincere.checks import shape_of
 from sincere.data import Form, LabelledData, hash_texts
 from sincere.embeddings.description import ModelDescription
-from sincere.embeddings.embed import Precision, embed, embed_inputs
+from sincere.embeddings.embed import Precision, embed, embed_inputs, embed_views
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.encoders import EmbeddingModel
 from sincere.errors import InputError
@@ -51,6 +51,20 @@ class LoadedModel:
 
     def embed(self, data: LabelledData, *, batch: int = 1024, precision: Precision = "fp32") -> EmbeddingSet:
         """Embeddings, features and labels of labelled data."""
+        return embed(self.model, self.views, self._taken(data), batch=batch, precision=precision)
+
+    def embed_views(
+        self, data: LabelledData, *, count: int, seed: int = 0, batch: int = 1024, precision: Precision = "fp32"
+    ) -> EmbeddingSet:
+        """As `embed`, of `count` random views of each sample, of the kind that the model was trained on.
+
+        All samples' first views come first, then the second ones: `evaluate(…, views=…)` fits its linear probe on them.
+        """
+        data = self._taken(data)
+        return embed_views(self.model, self.views, data, count=count, seed=seed, batch=batch, precision=precision)
+
+    def _taken(self, data: LabelledData) -> LabelledData:
+        """Data as the model takes it: of its form, texts as the numbers of its own tokenizer where it has one."""
         if data.form != self.description.form:
             raise InputError(
                 f"data must have the form that the model was trained on, {self.description.form}: got {data.form}. "
@@ -58,14 +72,10 @@ class LoadedModel:
             )
         tokenize = getattr(self.model.encoder, "tokenize", None)
         if tokenize is None:
-            return embed(self.model, self.views, data, batch=batch, precision=precision)
+            return data
         if data.shown is None:
             raise InputError("this model reads texts with a tokenizer of its own: data must keep its texts, `shown`.")
-        embeddings, features = embed_inputs(
-            self.model, self.views, tokenize(data.shown), batch=batch, precision=precision
-        )
-        labels = data.labels.to(embeddings.device)
-        return EmbeddingSet(embeddings, labels, data.class_names, data.name, features, data.shown)
+        return replace(data, inputs=tokenize(data.shown))
 
     def prepared(self, inputs: RawInputs) -> Tensor:
         """Raw inputs in the form that the model takes."""

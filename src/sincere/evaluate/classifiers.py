@@ -8,7 +8,7 @@ from torch import Tensor
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError
 from sincere.evaluate.class_means import class_mean_scores, class_means
-from sincere.evaluate.linear import fit_with_folds, fit_with_validation
+from sincere.evaluate.linear import fit_logistic, fit_with_folds, fit_with_validation
 from sincere.evaluate.neighbours import choose_k, nearest, vote
 from sincere.evaluate.options import EvaluationOptions, Vectors
 from sincere.evaluate.paper_probe import fit_paper_probe
@@ -26,6 +26,7 @@ class Task:
     test: EmbeddingSet
     validation: EmbeddingSet | None
     options: EvaluationOptions
+    views: EmbeddingSet | None = None  # of the training samples, all first ones before all second ones
 
     @property
     def classes(self) -> int:
@@ -34,6 +35,11 @@ class Task:
     @property
     def probes_on(self) -> Vectors:
         return self.options.probes_on or ("embeddings" if self.train.features is None else "features")
+
+    @property
+    def view_count(self) -> int:
+        """Random views of each training sample; 0 where there are none."""
+        return 0 if self.views is None else len(self.views) // len(self.train)
 
 
 @dataclass(frozen=True)
@@ -82,17 +88,29 @@ def _class_means(task: Task) -> Scored:
 
 
 def _linear(task: Task) -> Scored:
-    which = task.probes_on
-    vectors, labels = vectors_of(task.train, which), task.train.labels
-    if task.validation is not None:
+    which, views = task.probes_on, task.view_count
+    source = task.train if task.views is None else task.views
+    vectors, labels = vectors_of(source, which), source.labels
+    if task.options.l2 is not None:
+        l2, origin = task.options.l2, "given"
+        fitted = fit_logistic(vectors, labels, classes=task.classes, l2=l2)
+    elif task.validation is not None:
         held_out = (vectors_of(task.validation, which), task.validation.labels)
         fitted, l2 = fit_with_validation((vectors, labels), held_out, classes=task.classes)
         origin = "chosen on the validation set"
     else:
-        fitted, l2 = fit_with_folds(vectors, labels, classes=task.classes, seed=task.options.seed)
+        fitted, l2 = fit_with_folds(vectors, labels, classes=task.classes, seed=task.options.seed, views=views or 1)
         origin = "chosen by cross-validation within the training set"
-    settings: dict[str, Setting] = {"l2": l2, "l2_origin": origin, "on": which}
-    return Scored("linear", f"linear probe on {which}", settings, fitted.scores(vectors_of(task.test, which)))
+    seen, short = "the training samples", ""
+    if views:
+        seen, short = f"{counted(views)} of each training sample", f" ({counted(views)})"
+    settings: dict[str, Setting] = {"l2": l2, "l2_origin": origin, "on": which, "fitted_on": seen}
+    return Scored("linear", f"linear probe on {which}{short}", settings, fitted.scores(vectors_of(task.test, which)))
+
+
+def counted(views: int) -> str:
+    """`1 view`, `4 views`."""
+    return f"{views} view" if views == 1 else f"{views} views"
 
 
 def _linear_paper(task: Task) -> Scored:

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from sincere.embeddings.embedding_set import EmbeddingSet
-from sincere.errors import InputError
+from sincere.errors import InputError, OptionError
 from sincere.evaluate.accuracy import balanced_accuracy, per_class_accuracy, top_k_hits
 from sincere.evaluate.bootstrap import percentile_interval, resampled_class_means, resampled_means
-from sincere.evaluate.classifiers import CLASSIFIERS, Scored, Task, vectors_of
+from sincere.evaluate.classifiers import CLASSIFIERS, Scored, Task, counted, vectors_of
 from sincere.evaluate.options import EvaluationOptions
 from sincere.evaluate.record import ClassifierResult, Estimate, Evaluation, RetrievalResult
 from sincere.evaluate.retrieval import retrieve
@@ -20,6 +20,7 @@ def evaluate(
     test: EmbeddingSet,
     *,
     validation: EmbeddingSet | None = None,
+    views: EmbeddingSet | None = None,
     options: EvaluationOptions | None = None,
     name: str | None = None,
     on_step: Callable[[str], None] | None = None,
@@ -33,11 +34,13 @@ def evaluate(
         test: what they are measured on, and nothing else.
         validation: what k and the strength of L2 are chosen on. Without it k is 20, and the strength comes from
             cross-validation within `train`.
+        views: random views of the training samples, as `LoadedModel.embed_views` makes them: what the linear probe is
+            fitted on in place of `train`. All other methods stay with `train`.
         options: which methods, with which settings.
         name: of the model or run; the training set's where none is given.
         on_step: called with a few words before each method, for a progress display.
     """
-    task = _checked(train, test, validation, options or EvaluationOptions())
+    task = _checked(train, test, validation, views, options or EvaluationOptions())
     say = on_step or (lambda words: None)
     scored, retrieval = [], None
     for method in task.options.methods:
@@ -66,9 +69,13 @@ def evaluate(
 
 
 def _checked(
-    train: EmbeddingSet, test: EmbeddingSet, validation: EmbeddingSet | None, options: EvaluationOptions
+    train: EmbeddingSet,
+    test: EmbeddingSet,
+    validation: EmbeddingSet | None,
+    views: EmbeddingSet | None,
+    options: EvaluationOptions,
 ) -> Task:
-    for role, found in (("train", train), ("test", test), ("validation", validation)):
+    for role, found in (("train", train), ("test", test), ("validation", validation), ("views", views)):
         if found is None:
             continue
         if len(found) == 0:
@@ -81,7 +88,35 @@ def _checked(
         if found.embeddings.device != train.embeddings.device:
             raise InputError(f"{role} must be on the training set's device, {train.embeddings.device}.")
     names = train.class_names
-    return Task(train, test.with_classes(names), validation and validation.with_classes(names), options)
+    validation, views = (None if found is None else found.with_classes(names) for found in (validation, views))
+    task = Task(train, test.with_classes(names), validation, options, views)
+    _check_views(task)
+    return task
+
+
+def _check_views(task: Task) -> None:
+    """Views are those of the training samples, in their order, and as many as the options ask for."""
+    asked, views, samples = task.options.probe_views, task.views, len(task.train)
+    if views is None:
+        if asked and "linear" in task.options.methods:
+            raise OptionError(
+                f"probe_views={asked} needs the embeddings of {counted(asked)} of each training sample, which only "
+                f"their model can make: pass views=model.embed_views(data, count={asked})."
+            )
+        return
+    if len(views) % samples:
+        raise InputError(
+            f"views must hold each of the {samples} training samples equally often: got {len(views)} rows."
+        )
+    if not torch.equal(views.labels, task.train.labels.repeat(task.view_count)):
+        raise InputError(
+            "views must be of the training samples, a first view of each in the order of train, then a second: "
+            "their labels differ."
+        )
+    if asked not in (0, task.view_count):
+        raise InputError(
+            f"views must hold {counted(asked)} of each sample, as probe_views says: got {task.view_count}."
+        )
 
 
 def _retrieval(task: Task) -> RetrievalResult:
@@ -143,10 +178,10 @@ def _notes(task: Task, retrieval: RetrievalResult | None) -> Iterator[str]:
     missing = [name for name, count in task.train.class_counts().items() if not count]
     if missing:
         yield f"{len(missing)} classes have no training sample and cannot be predicted, such as {missing[0]!r}"
-    if "linear" in options.methods and task.validation is None:
+    if "linear" in options.methods and task.validation is None and options.l2 is None:
         yield (
             "the linear probe's L2 was chosen within the training set; if the encoder was trained on these samples "
-            "they look easier than new ones, so pass a validation set"
+            "they look easier than new ones, so pass a validation set, or a strength that was chosen elsewhere"
         )
     if "knn" in options.methods and options.k is not None and options.k > len(task.train):
         yield f"k = {options.k} is more than the training samples: all {len(task.train)} voted"

@@ -151,9 +151,16 @@ def fit_with_folds(
     strengths: Sequence[float] = STRENGTHS,
     folds: int = 3,
     seed: int = 0,
+    views: int = 1,
 ) -> tuple[LinearClassifier, float]:
-    """As `fit_with_validation`, with the strength chosen by cross-validation within the training samples."""
-    fold = stratified_folds(labels, folds, seed=seed)
+    """As `fit_with_validation`, with the strength chosen by cross-validation within the training samples.
+
+    Where the vectors are several `views` of each sample, all first ones before all second ones, a sample's views share
+    a fold: a held-out view is one of a sample that the fit has not seen in any form.
+    """
+    if views < 1 or labels.shape[0] % views:
+        raise InputError(f"there must be {views} views of each sample: got {labels.shape[0]} vectors.")
+    fold = stratified_folds(labels[: labels.shape[0] // views], folds, seed=seed).repeat(views)
     splits = [
         (vectors[fold != held], labels[fold != held], vectors[fold == held], labels[fold == held])
         for held in range(folds)

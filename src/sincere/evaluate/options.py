@@ -1,6 +1,7 @@
 """What to evaluate, and how."""
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Literal, TypeAlias, get_args
 
 from sincere.checks import check_choice
@@ -23,6 +24,8 @@ class EvaluationOptions:
     recall_at: tuple[int, ...] = (1, 5, 10)
     draws: int = 1000
     seed: int = 0
+    l2: float | None = None  # of the linear probe; None: chosen on the validation set, or within the training set
+    probe_views: int = 0  # random views of each training sample that the linear probe is fitted on; 0: the samples
 
     def __post_init__(self) -> None:
         for method in self.methods:
@@ -35,3 +38,9 @@ class EvaluationOptions:
         check_choice("voting", self.voting, get_args(Voting))
         if self.k is not None and self.k < 1:
             raise OptionError(f"k must be at least 1: got {self.k}.")
+        if self.l2 is not None and not (isfinite(self.l2) and self.l2 > 0):
+            raise OptionError(
+                f"l2 must be a positive number: got {self.l2}. Separable classes have no minimum without."
+            )
+        if self.probe_views < 0:
+            raise OptionError(f"probe_views must be at least 0, the plain samples: got {self.probe_views}.")

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from sincere.evaluate import EvaluationOptions
 from sincere.recipes.measured import measured_of
 from sincere.train import TrainConfig
 from sincere.train.fields import differences
@@ -17,6 +18,7 @@ class Recipe:
     data: what `sincere train` takes as DATA; PATH stands for where the user keeps it.
     claim: what the recipe is for and what figure it stands for.
     origins: where each setting comes from that is not the default: "optimizer.lr" or a whole section, "optimizer".
+    evaluation: how `sincere train --recipe NAME --evaluate` measures it; None: as `sincere evaluate` does by default.
     """
 
     name: str
@@ -24,6 +26,7 @@ class Recipe:
     claim: str
     make: Callable[[], TrainConfig]
     origins: Mapping[str, str]
+    evaluation: EvaluationOptions | None = None
 
     @property
     def config(self) -> TrainConfig:
@@ -46,7 +49,7 @@ class Recipe:
 
     def settings(self) -> Iterator[tuple[str, str, str]]:
         """What differs from the defaults: name, value, origin."""
-        for name, value in _changed(self.config):
+        for name, value in (*_changed(self.config), *_changed_evaluation(self.evaluation)):
             yield name, json.dumps(value, ensure_ascii=False), self.origin(name)
 
     def origin(self, setting: str) -> str:
@@ -58,7 +61,8 @@ class Recipe:
     def to_json(self) -> dict[str, Any]:
         """For programs."""
         told = {name: getattr(self, name) for name in ("name", "data", "claim", "measured", "command")}
-        return {**told, "origins": dict(self.origins), "config": self.config.to_json()}
+        evaluation = None if self.evaluation is None else asdict(self.evaluation)
+        return {**told, "origins": dict(self.origins), "config": self.config.to_json(), "evaluation": evaluation}
 
 
 def _changed(config: TrainConfig) -> Iterator[tuple[str, Any]]:
@@ -71,3 +75,10 @@ def _changed(config: TrainConfig) -> Iterator[tuple[str, Any]]:
         for part in name.split("."):
             value = value[part]
         yield name, value
+
+
+def _changed_evaluation(options: EvaluationOptions | None) -> Iterator[tuple[str, Any]]:
+    plain = asdict(EvaluationOptions())
+    for name, value in asdict(options or EvaluationOptions()).items():
+        if value != plain[name]:
+            yield f"evaluation.{name}", value

@@ -21,6 +21,7 @@ from sincere.losses.backends.triton_launch import (
     padded_width,
     statistics_launch,
 )
+from sincere.losses.backends.triton_wide import WideGradient
 from sincere.losses.relation import Relation
 from sincere.losses.statistics import Statistic
 
@@ -234,12 +235,16 @@ def _gradient_of(
     pushes = any(grad is not None for grad in (grads.lse_all, grads.lse_pos, grads.mean_pos))
     size, row_table, column_table = rows.rows.shape[0], *tables
     out = torch.empty(rows.rows.shape, dtype=torch.float32, device=like.device)
-    launch = gradient_launch(size, like.shape[1], bounded, anchors_on, how, pushes, pulls)
-    unused = rows.places
-    launch(
-        rows.rows, columns.rows, rows.places, columns.count, row_table, column_table, out,
-        unused, unused, unused, unused, unused, size, column_table.shape[1], 0, 1.0, 1, size, 1,
-    )  # fmt: skip
+    sides = (like.shape[1], bounded, anchors_on, how, pushes, pulls)
+    if out.shape[1] > padded_width(like.shape[1], how)[2]:
+        wide = WideGradient(size, column_table.shape[1], *sides)
+        wide(rows.rows, columns.rows, rows.places, columns.count, row_table, column_table, out, 0)
+    else:
+        launch, unused = gradient_launch(size, *sides), rows.places
+        launch(
+            rows.rows, columns.rows, rows.places, columns.count, row_table, column_table, out,
+            unused, unused, unused, unused, unused, size, column_table.shape[1], 0, 1.0, 1, size, 1,
+        )  # fmt: skip
     result = torch.zeros_like(like)
     taking_part = torch.arange(rows.size, device=like.device) < rows.count
     gradient = torch.where(taking_part.unsqueeze(1), out[: rows.size, : like.shape[1]], 0)

@@ -15,6 +15,7 @@ from sincere.losses.backends import triton_launch as launch
 from sincere.losses.backends import triton_order, triton_rows
 from sincere.losses.backends.fused import Plan
 from sincere.losses.backends.triton_launch import LN2, FusedLoss, Launch, Precision
+from sincere.losses.backends.triton_wide import WideGradient
 
 # A row's place in class order: up to here by counting, n² comparisons in one launch; up to there by sorting chunks and
 # searching in every chunk, two launches; beyond by torch.sort, whose dozen launches no longer matter.
@@ -45,8 +46,10 @@ class Program:
         pushes = any((combination.lse_all, combination.lse_pos, combination.mean_pos))
         # Where a program's gradient holds whole rows, it takes them back to the caller's itself.
         self.in_one = self.width == launch.padded_width(dim, how)[2]
-        back_to = loss if self.in_one else None
-        self.gradient = launch.gradient_launch(self.size, dim, plan.bounded, "both", how, pushes, pulls, back_to)
+        size, sides = self.size, (plan.bounded, "both", how, pushes, pulls)
+        self.gradient: Launch | WideGradient = (
+            launch.gradient_launch(size, dim, *sides, loss) if self.in_one else WideGradient(size, size, dim, *sides)
+        )
         self.give_back = self._give_back(learned)
 
     def _arrange(self, learned: bool) -> Launch:
@@ -134,20 +137,21 @@ class Program:
     ) -> tuple[Tensor, Tensor | None]:
         """∂L/∂embeddings and, where it is a tensor, ∂L/∂temperature."""
         n, size = self.n, self.size
-        as_addresses = self.gradient.compiled is not None and (self.in_one or self.give_back.compiled is not None)
+        as_addresses = isinstance(self.gradient, Launch) and self.gradient.compiled is not None
         ordered, places, numbers = self.pieces(workspace, as_addresses)
         table, factor = numbers, numbers + 4 * FACTOR * size if as_addresses else numbers[FACTOR * size :]
         if self.plan.reduction == "none":
             table, factor, grad = self._with_own_gradients(workspace, grad.reshape(-1))
         result = torch.empty((n, self.dim), dtype=rows.dtype, device=rows.device)
         radial = result if isinstance(temperature, float) else torch.empty(n, dtype=torch.float32, device=rows.device)
-        shape = (size, self.width)
-        out = result if self.in_one else torch.empty(shape, dtype=torch.float32, device=rows.device)
-        self.gradient(
-            ordered, ordered, places, places, table, table, out, rows, factor, grad, radial, numbers,
-            size, size, 4 * size, temperature, rows.stride(0), n, self.dim,
-        )  # fmt: skip
-        if not self.in_one:
+        if isinstance(self.gradient, Launch):
+            self.gradient(
+                ordered, ordered, places, places, table, table, result, rows, factor, grad, radial, numbers,
+                size, size, 4 * size, temperature, rows.stride(0), n, self.dim,
+            )  # fmt: skip
+        else:
+            out = torch.empty((size, self.width), dtype=torch.float32, device=rows.device)
+            self.gradient(ordered, ordered, places, places, table, table, out, 4 * size)
             self.give_back(
                 out, rows, rows.stride(0), places, numbers, factor, grad, temperature, result, radial, size, n, self.dim
             )

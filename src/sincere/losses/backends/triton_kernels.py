@@ -197,12 +197,12 @@ def positive_gradient(
 @triton.jit
 def logits_and_columns(
     a_ptr, a, first_row, c_ptr, j, dims,
-    D: tl.constexpr, DK: tl.constexpr, DO: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    D: tl.constexpr, DK: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     PRECISION: tl.constexpr, UPCAST: tl.constexpr,
 ):  # fmt: skip
     """A tile of logits and the columns that it is to be multiplied with: read once where they are the same numbers."""
     c = load_tile(c_ptr, j, dims, D, BN, UPCAST)
-    if (D == DK) & (D == DO):
+    if D == DK:
         t = tl.dot(a, tl.trans(c), input_precision=PRECISION)
     else:
         t = product(a_ptr, a, first_row, c_ptr, j, D, DK, BM, BN, PRECISION, UPCAST)
@@ -214,12 +214,12 @@ def gradient_kernel(
     a_ptr, c_ptr, place_ptr, count_ptr, row_ptr, column_ptr, out_ptr,
     x_ptr, factor_ptr, grad_ptr, radial_ptr, number_ptr, row_stride, column_stride, count_at,
     temperature, x_stride, n, dim,
-    D: tl.constexpr, DK: tl.constexpr, DO: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    D: tl.constexpr, DK: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     BOUNDED: tl.constexpr, SIDES: tl.constexpr, PUSH: tl.constexpr, PULL: tl.constexpr,
     PRECISION: tl.constexpr, UPCAST: tl.constexpr,
     RETURN: tl.constexpr, COSINE: tl.constexpr, LEARNED: tl.constexpr,
 ):  # fmt: skip
-    """Σ_j ∂L/∂s_ij · column_j for BM rows and DO of their dimensions; RETURN: as ∂L/∂embeddings, by `finish_rows`.
+    """Σ_j ∂L/∂s_ij · column_j for BM rows; RETURN: as ∂L/∂embeddings, by `finish_rows`.
 
     `row_ptr` and `column_ptr` hold seven numbers per anchor, one below the other (`coefficients` in triton_backend.py);
     SIDES says which of the two are anchors. Each program owns its rows of the result, so nothing is added by two
@@ -227,25 +227,25 @@ def gradient_kernel(
     """
     first_row = tl.program_id(0) * BM
     rows = first_row + tl.arange(0, BM)
-    dims = tl.program_id(1) * DO + tl.arange(0, DO)
+    dims = tl.arange(0, D)
     count = tl.load(count_ptr + count_at)
     start, end, own = class_places(place_ptr, row_stride, rows)
     low, high = class_range(start, end, count, BN)
     whole = count // BN * BN
     a = load_tile(a_ptr, first_row, tl.arange(0, DK), D, BM, UPCAST)
     row_neg, row_lse = tl.load(row_ptr + rows), tl.load(row_ptr + row_stride + rows)
-    out = tl.zeros([BM, DO], tl.float32)
+    out = tl.zeros([BM, D], tl.float32)
 
     for j in range(0, low, BN):
         columns = j + tl.arange(0, BN)
-        t, c = logits_and_columns(a_ptr, a, first_row, c_ptr, j, dims, D, DK, DO, BM, BN, PRECISION, UPCAST)
+        t, c = logits_and_columns(a_ptr, a, first_row, c_ptr, j, dims, D, DK, BM, BN, PRECISION, UPCAST)
         column_neg, column_lse = column_coefficients(column_ptr, column_stride, columns, BOUNDED)
         e = exponential(t, BOUNDED)
         g = negative_gradient(t, e, row_neg, row_lse, column_neg, column_lse, BOUNDED, SIDES)
         out = tl.dot(operand(g, c, PRECISION), c, out, input_precision=PRECISION)
     for j in range(high, whole, BN):
         columns = j + tl.arange(0, BN)
-        t, c = logits_and_columns(a_ptr, a, first_row, c_ptr, j, dims, D, DK, DO, BM, BN, PRECISION, UPCAST)
+        t, c = logits_and_columns(a_ptr, a, first_row, c_ptr, j, dims, D, DK, BM, BN, PRECISION, UPCAST)
         column_neg, column_lse = column_coefficients(column_ptr, column_stride, columns, BOUNDED)
         e = exponential(t, BOUNDED)
         g = negative_gradient(t, e, row_neg, row_lse, column_neg, column_lse, BOUNDED, SIDES)
@@ -255,7 +255,7 @@ def gradient_kernel(
     own_low, own_high = own_range(own, pure_low, pure_high, BN)
     for step in range((pure_high - pure_low - (own_high - own_low)) // BN):
         j = jump(pure_low + step * BN, own_low, own_high)
-        t, c = logits_and_columns(a_ptr, a, first_row, c_ptr, j, dims, D, DK, DO, BM, BN, PRECISION, UPCAST)
+        t, c = logits_and_columns(a_ptr, a, first_row, c_ptr, j, dims, D, DK, BM, BN, PRECISION, UPCAST)
         column = anchor_numbers(column_ptr, column_stride, j + tl.arange(0, BN), PUSH, PULL)
         g = positive_gradient(t, exponential(t, BOUNDED), row, column, BOUNDED, SIDES, PUSH, PULL)
         out = tl.dot(operand(g, c, PRECISION), c, out, input_precision=PRECISION)
@@ -265,7 +265,7 @@ def gradient_kernel(
         j = jump(jump(low + step * BN, pure_low, own_low), own_high, pure_high)
         j = tl.where(j < high, j, tail)
         columns = j + tl.arange(0, BN)
-        t, c = logits_and_columns(a_ptr, a, first_row, c_ptr, j, dims, D, DK, DO, BM, BN, PRECISION, UPCAST)
+        t, c = logits_and_columns(a_ptr, a, first_row, c_ptr, j, dims, D, DK, BM, BN, PRECISION, UPCAST)
         positive, negative = pair_masks(start, end, own, columns, count)
         column_neg, column_lse = column_coefficients(column_ptr, column_stride, columns, BOUNDED)
         column = anchor_numbers(column_ptr, column_stride, columns, PUSH, PULL)

@@ -95,7 +95,7 @@ def padded_width(dim: int, how: Precision) -> tuple[int, int, int]:
     """Stored width; how much of it a product takes at a time; how much of it a program's gradient holds."""
     if dim > WIDEST:
         width = triton.cdiv(dim, 128) * 128
-        return width, 32 if how.in_parts else 128, 128
+        return width, 32 if how.dtype == torch.float32 else 64, 128
     width = max(16, triton.next_power_of_2(dim))
     return width, min(width, 32) if how.in_parts else width, min(width, 128) if how.in_parts else width
 
@@ -105,7 +105,7 @@ def statistics_launch(
 ) -> Launch:
     """The statistics kernel for so many rows of a padded side, and the loss right behind it where one is given."""
     width, dk, _ = padded_width(dim, how)
-    tile = statistics_tile(dk, how.dtype, size)
+    tile = statistics_tile(width, how.dtype, size)
     constants = {
         "D": width, "DK": dk, "BM": tile.BM, "BN": tile.BN, "BOUNDED": bounded,
         "POSITIVES": bool({"lse_all", "lse_pos", "mean_pos"} & set(wanted)), "SOFTPLUS": "mean_softplus" in wanted,
@@ -127,17 +127,17 @@ def gradient_launch(
     back_to: FusedLoss | None = None,
 ) -> Launch:
     """The gradient kernel for so many rows of a padded side, back to the caller's rows where a fused loss is given."""
-    width, dk, do = padded_width(dim, how)
+    width, dk, held = padded_width(dim, how)
+    assert held == width, "wider rows are triton_wide.py's"
     tile = gradient_tile(dk, how.dtype, size)
     constants = {
-        "D": width, "DK": dk, "DO": do, "BM": tile.BM, "BN": tile.BN, "BOUNDED": bounded, "SIDES": anchors_on,
+        "D": width, "DK": dk, "BM": tile.BM, "BN": tile.BN, "BOUNDED": bounded, "SIDES": anchors_on,
         "PUSH": pushes, "PULL": pulls, "PRECISION": how.input_precision, "UPCAST": interpreted(),
         "RETURN": False, "COSINE": False, "LEARNED": False,
     }  # fmt: skip
     if back_to is not None:
         constants |= {"RETURN": True, "COSINE": back_to.cosine, "LEARNED": back_to.learned}
-    grid = (size // tile.BM, width // do, 1)
-    return Launch(kernels.gradient_kernel, grid, constants, tile.num_warps, tile.num_stages)
+    return Launch(kernels.gradient_kernel, (size // tile.BM, 1, 1), constants, tile.num_warps, tile.num_stages)
 
 
 def interpreted() -> bool:
@@ -147,10 +147,12 @@ def interpreted() -> bool:
 
 def statistics_tile(width: int, dtype: torch.dtype, rows: int) -> Tile:
     """What a sweep on an H200 found best (benchmarks/gpu_tiles.py)."""
-    if dtype == torch.float32 or width > 128:
+    if dtype == torch.float32 or 128 < width <= WIDEST:
         return Tile(64, 64, 4, 2)
     if rows <= 6144:
         return Tile(32, 128, 4, 3)
+    if width > WIDEST:  # read part by part, as a product of matrices is, and best in tiles as large as theirs
+        return Tile(128, 128, 8, 3)
     return Tile(128, 64, 8, 3) if rows > 32768 else Tile(64, 64, 4, 4)
 
 
