@@ -238,8 +238,9 @@ class ComputeConfig:
     """Where and how numbers are computed.
 
     device: "auto" takes a GPU if there is one. precision: "bf16" and "fp16" under autocast, weights stay float32.
-    compile: torch.compile's mode, or "graphs": nothing is compiled, but kernels of a step are recorded as CUDA graphs
-        and replayed, which is ready in seconds where compiling takes the better part of a minute.
+    compile: torch.compile's mode; or "graphs": nothing is compiled, but forward and backward are recorded as a CUDA
+        graph and replayed, which is ready in seconds where compiling can take the better part of a minute. Left plain
+        where there is nothing to record or too much changes: on a CPU, with a queue, chunks or several processes.
     chunk_size: samples that go through the encoder together where a batch does not fit memory (`cached_backward`).
     sync_batch_norm: statistics over all processes' batches, GPUs only.
     """

@@ -16,6 +16,7 @@ from sincere.train.network import Network
 from sincere.train.objective import ObjectiveLoss
 from sincere.train.optimizer import Optimizers
 from sincere.train.processes import Processes
+from sincere.train.recorded import RecordedSteps
 from sincere.train.seeds import seed_for, seed_layers
 from sincere.views import StagedViews
 
@@ -51,16 +52,21 @@ class TrainingStep:
         # Whose turn it is first, for each sample, where views take turns.
         toss = torch.Generator().manual_seed(seed_for(seed, "turns"))
         self.firsts = torch.randint(2, (len(parts.data),), generator=toss).to(self.device)
-        # Where CUDA graphs may be in play they have to know that a new step begins. (The call loads the compiler.)
-        self.graphs = compute.compile != "off" and self.device.type == "cuda"
+        # Where the compiler's CUDA graphs may be in play they have to know that a new step begins.
+        self.compilers_graphs = compute.compile not in ("off", "graphs") and self.device.type == "cuda"
         self.scaler = torch.amp.GradScaler(self.device.type) if compute.precision == "fp16" else None
         self.network: nn.Module = parts.network
         self._render: Callable[[Tensor, Tensor], Tensor] = parts.views.render
         self._loss: Callable[..., tuple[Tensor, Tensor, Tensor | None]] = self._forward
         many = parts.processes.world > 1
-        if compute.compile != "off":
-            # A queue grows from step to step at first, and each size would be compiled anew.
-            whole = not many and compute.chunk_size is None and parts.memory.queue is None
+        self.recorded: RecordedSteps | None = None
+        # A queue grows from step to step at first, and each size would be compiled anew.
+        whole = not many and compute.chunk_size is None and parts.memory.queue is None
+        if compute.compile == "graphs":
+            if whole and self.device.type == "cuda":
+                moved = (*parts.network.parameters(), *parts.objective.parameters())
+                self.recorded = RecordedSteps(self._forward_and_backward, moved)
+        elif compute.compile != "off":
             self._compile(compute, whole=whole)
         if many:
             places: Any = [self.device] if self.device.type == "cuda" else None
@@ -70,9 +76,7 @@ class TrainingStep:
         """Everything between indices and loss as one graph; where something interrupts it, its parts."""
         # Complete batches have one size or a few, so a graph for each beats one for all.
         how: dict[str, Any] = {"dynamic": False}
-        if compute.compile == "graphs":
-            how["backend"] = "cudagraphs"
-        elif compute.compile != "default":
+        if compute.compile != "default":
             how["mode"] = compute.compile
         if whole:
             self._loss = torch.compile(self._forward, **how)
@@ -87,16 +91,14 @@ class TrainingStep:
         """
         parts = self.parts
         seed_layers(self.device, seed_for(self.seed, "layers", step, parts.processes.rank))
-        if self.graphs:
+        if self.compilers_graphs:
             torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
         mine = parts.processes.own_share(batch)
         inputs, labels = parts.data.inputs[mine], parts.data.labels[mine]
         numbers = self._drawn(batch, step, epoch)
         if self.chunk_size is None:
-            # What is left over at the end of an epoch is not worth a compilation of its own.
-            forward = self._loss if len(batch) >= self.complete else self._forward
-            loss, outputs, keys = forward(inputs, numbers, labels)
-            (loss if self.scaler is None else self.scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
+            recorded = self.recorded if len(batch) >= self.complete else None
+            loss, outputs, keys = (recorded or self._forward_and_backward)(inputs, numbers, labels)
             parts.memory.remember(keys, outputs, labels)
         else:
             loss = self._cached(inputs, numbers, labels, self.chunk_size)
@@ -105,6 +107,15 @@ class TrainingStep:
         parts.optimizers.step(self.scaler)
         parts.memory.follow(parts.network)
         return loss.detach()
+
+    def _forward_and_backward(
+        self, inputs: Tensor, numbers: Tensor, labels: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        # What is left over at the end of an epoch is not worth a compilation of its own.
+        forward = self._loss if len(inputs) >= self.complete else self._forward
+        loss, outputs, keys = forward(inputs, numbers, labels)
+        (loss if self.scaler is None else self.scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
+        return loss.detach(), outputs, keys
 
     def _drawn(self, batch: Tensor, step: int, epoch: int) -> Tensor:
         """The random numbers of this process's share, out of those of the whole batch."""

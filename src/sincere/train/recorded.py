@@ -1,0 +1,76 @@
+"""Forward and backward of a step as a CUDA graph: recorded once for a size of batch, then replayed without Python."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+Results: TypeAlias = tuple[Tensor, Tensor, Tensor | None]  # loss, outputs, keys
+WARM_UP = 3  # plain steps before the recording: kernels compile, cuDNN chooses its algorithms, libraries take memory
+MOST_GRAPHS = 4  # sizes of batches; each keeps the addresses of its activations
+
+
+class RecordedSteps:
+    """Runs `forward_and_backward` on batches; from the fourth of a size on by replaying what the third one did.
+
+    Nothing is compiled, so it is ready as soon as a plain step would be; and a replay costs one launch, so that the GPU
+    never waits for Python. What is recorded must not look at numbers on the device, and its random numbers have to come
+    in as inputs.
+    """
+
+    def __init__(
+        self, forward_and_backward: Callable[[Tensor, Tensor, Tensor], Results], parameters: Iterable[nn.Parameter]
+    ) -> None:
+        self.run = forward_and_backward
+        self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
+        self.recordings: dict[int, Recording] = {}
+        self.seen: dict[int, int] = {}
+        self.stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+
+    def __call__(self, inputs: Tensor, numbers: Tensor, labels: Tensor) -> Results:
+        """Loss, outputs and keys; gradients are left with the parameters."""
+        size = len(inputs)
+        if size in self.recordings:
+            return self.recordings[size](inputs, numbers, labels)
+        self.seen[size] = self.seen.get(size, 0) + 1
+        if self.seen[size] > WARM_UP and len(self.recordings) < MOST_GRAPHS:
+            pool = next((made.graph.pool() for made in self.recordings.values()), None)
+            self.recordings[size] = Recording(self.run, self.parameters, (inputs, numbers, labels), pool, self.stream)
+            return self.recordings[size](inputs, numbers, labels)
+        # On the stream of the recording: what libraries keep for each stream is in place when it begins.
+        here = torch.cuda.current_stream()
+        self.stream.wait_stream(here)
+        with torch.cuda.stream(self.stream):
+            results = self.run(inputs, numbers, labels)
+        here.wait_stream(self.stream)
+        return results
+
+
+class Recording:
+    """One graph, the tensors that it reads from, and those that it leaves its results in."""
+
+    def __init__(
+        self,
+        run: Callable[[Tensor, Tensor, Tensor], Results],
+        parameters: list[nn.Parameter],
+        given: tuple[Tensor, Tensor, Tensor],
+        pool: Any,
+        stream: torch.cuda.Stream,
+    ) -> None:
+        self.parameters, self.given = parameters, tuple(tensor.clone() for tensor in given)
+        self.graph = torch.cuda.CUDAGraph()
+        for parameter in parameters:
+            parameter.grad = None  # so that the recording makes gradients of its own, at addresses that stay
+        with torch.cuda.graph(self.graph, pool=pool, stream=stream):
+            self.results = run(*self.given)
+        self.gradients = [parameter.grad for parameter in parameters]
+
+    def __call__(self, *given: Tensor) -> Results:
+        for place, tensor in zip(self.given, given, strict=True):
+            place.copy_(tensor)
+        self.graph.replay()
+        # The optimizer lets go of gradients after every step.
+        for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
+            parameter.grad = gradient
+        return self.results

@@ -1,0 +1,74 @@
+"""On a CUDA device: steps that are recorded as a CUDA graph are the steps that they record."""
+
+import pytest
+import torch
+
+from sincere.data import LabelledData, Splits
+from sincere.train import BatchesConfig, ComputeConfig, EncoderConfig, LossConfig, ViewsConfig
+from sincere.train.processes import Processes
+from sincere.train.session import build_session
+from small_runs import small_config
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+SMALL = {"hole": {"pixels": 4}, "flip": {"alternate": True}}  # images of 16 pixels have no room for a larger hole
+CASES = {
+    "one view": {"views": ViewsConfig("plain", 1, SMALL)},
+    "two views": {"views": ViewsConfig("sincere", 2)},
+    "learned temperature": {"loss": LossConfig(learnable_temperature=True), "views": ViewsConfig("plain", 2, SMALL)},
+    "cross-entropy": {"objective": "cross_entropy", "views": ViewsConfig("plain", 2, SMALL)},
+}
+
+
+def images(samples: int = 120) -> Splits:
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.randint(0, 256, (samples, 3, 16, 16), dtype=torch.uint8, generator=generator)
+    labels = torch.arange(samples) % 3
+    data = LabelledData(inputs, labels, ("ant", "bee", "cat"), "image", "noise")
+    return Splits(data, None, data)
+
+
+def session(compile: str, **changes):
+    compute = ComputeConfig(device="cuda", precision="bf16", channels_last=True, compile=compile)
+    config = small_config(
+        encoder=EncoderConfig("short_cnn", {"channels": [8, 16, 16]}),
+        batches=BatchesConfig(32, "shuffled", drop_last=False),
+        compute=compute,
+        **changes,
+    )
+    return build_session(config, images(), torch.device("cuda"), Processes())
+
+
+@pytest.mark.parametrize("changes", CASES.values(), ids=CASES)
+def test_recorded_steps_are_the_steps(changes):
+    """Three epochs of three complete batches and one that is left over; seven of the nine are replayed."""
+    plain, recorded = session("off", **changes), session("graphs", **changes)
+    values = {}
+    for name, made in (("plain", plain), ("recorded", recorded)):
+        made.parts.network.train()
+        values[name] = []
+        for epoch in range(3):
+            plan = made.planner.plan(epoch)
+            for place in range(len(plan)):
+                step = epoch * len(plan) + place
+                loss = made.step(plan.batch(place), step=step, epoch=epoch, share=0.5)
+                values[name].append(loss.item())
+    assert recorded.step.recorded is not None
+    assert list(recorded.step.recorded.recordings) == [32]
+    assert values["recorded"] == pytest.approx(values["plain"], rel=2e-2)  # bfloat16, and kernels chosen anew
+    weights = zip(plain.model.parameters(), recorded.model.parameters(), strict=True)
+    assert all(torch.allclose(a, b, atol=0.02, rtol=0.05) for a, b in weights)
+
+
+def test_a_replay_reads_the_new_batch():
+    """Twice the same batch and then another: what is replayed follows its inputs, not those of the recording."""
+    made = session("graphs", **CASES["one view"])
+    made.parts.network.train()
+    plan = made.planner.plan(0)
+    for step in range(5):
+        made.step(plan.batch(0), step=step, epoch=0, share=1e-9)
+    again = made.step(plan.batch(0), step=4, epoch=0, share=1e-9).item()
+    assert made.step(plan.batch(0), step=4, epoch=0, share=1e-9).item() == pytest.approx(again, rel=1e-3)
+    assert made.step(plan.batch(1), step=4, epoch=0, share=1e-9).item() != pytest.approx(again, rel=1e-3)
