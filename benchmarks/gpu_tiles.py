@@ -1,6 +1,7 @@
 """Which tiles are fastest: a sweep over shapes, warps and stages of the two kernels that look at every pair, on a GPU.
 
-The results are written into `statistics_tile` and `gradient_tile` of backends/triton_launch.py by hand.
+The results are written into `statistics_tile` and `gradient_tile` of backends/triton_launch.py, and for embeddings of
+more than 256 dimensions into `pair_tile` of backends/triton_wide.py, by hand.
 
     python benchmarks/gpu_tiles.py --n 1024 4096 16384 65536 --d 128 --dtype bfloat16
 """
@@ -13,13 +14,14 @@ from concurrent.futures import ProcessPoolExecutor
 import torch
 from triton.testing import do_bench
 
-from sincere.losses.backends import triton_fused, triton_launch
+from sincere.losses.backends import triton_fused, triton_launch, triton_wide
 from sincere.losses.backends.fused import Plan
 from sincere.losses.statistics import Combination
 
 TILES = [
     (16, 64, 4, 3), (16, 128, 4, 3), (32, 64, 4, 3), (32, 128, 4, 2), (32, 128, 4, 3), (64, 32, 4, 2), (64, 64, 4, 2),
     (64, 64, 4, 3), (64, 64, 4, 4), (64, 128, 4, 2), (64, 128, 4, 3), (128, 64, 8, 3), (128, 128, 8, 2),
+    (128, 128, 8, 3), (128, 128, 8, 4), (128, 256, 8, 3),
 ]  # fmt: skip
 Job = tuple[str, int, str, tuple[int, int, int, int]]
 
@@ -33,13 +35,13 @@ def launcher(
     labels = torch.randint(0, classes, (n,), device="cuda", generator=generator)
     plan = Plan(Combination(mean_softplus=1), "mean", True, True, 1, -1, False)
     tile = triton_launch.Tile(*shape)
-    chosen = triton_launch.statistics_tile, triton_launch.gradient_tile
+    chosen = triton_launch.statistics_tile, triton_launch.gradient_tile, triton_wide.pair_tile
     program, (result, workspace) = triton_fused.forward(rows, 0.1, labels, None, plan)
     try:
-        triton_launch.statistics_tile = triton_launch.gradient_tile = lambda *_: tile
+        triton_launch.statistics_tile = triton_launch.gradient_tile = triton_wide.pair_tile = lambda *_: tile
         candidate = triton_fused.Program(plan, n, d, rows.dtype, learned=False)
     finally:
-        triton_launch.statistics_tile, triton_launch.gradient_tile = chosen
+        triton_launch.statistics_tile, triton_launch.gradient_tile, triton_wide.pair_tile = chosen
     ordered, places, numbers = program.pieces(workspace, False)
     size, gradient, one = program.size, torch.empty_like(rows), torch.ones((), device="cuda")
     if kernel == "statistics":
@@ -49,6 +51,9 @@ def launcher(
                 ordered, ordered, places, places, numbers, labels, labels, result, size, 4 * size, 0.0, 1, -1, n
             ),
         )
+    if isinstance(candidate.gradient, triton_wide.WideGradient):
+        out = torch.empty((size, program.width), device="cuda")
+        return lambda: candidate.gradient(ordered, ordered, places, places, numbers, numbers, out, 4 * size)
     return lambda: candidate.gradient(
         ordered, ordered, places, places, numbers, numbers, gradient, rows, numbers[9 * size :], one, gradient, numbers,
         size, size, 4 * size, 0.1, d, n, d,
