@@ -98,3 +98,9 @@ def test_the_chart_is_drawn_in_light_and_dark(tmp_path):
     for light in ("#0072b2", "#d55e00", gpu_chart.INK, gpu_chart.PAPER):
         assert f'style="fill: {light}' in text
     assert (tmp_path / "chart.png").stat().st_size > 10_000
+
+
+def test_the_search_page_shows_the_kept_rows():
+    import search_page
+
+    assert search_page.page() == search_page.PAGE.read_text(encoding="utf-8")

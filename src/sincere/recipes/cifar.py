@@ -8,6 +8,7 @@ linear,linear_paper`.
 from functools import partial
 from typing import Literal
 
+from sincere.evaluate import EvaluationOptions
 from sincere.recipes.recipe import Recipe
 from sincere.train import (
     BatchesConfig,
@@ -52,20 +53,24 @@ PAPER = {
 }
 SMALLER = {**PAPER, "encoder": "ours: ResNet-18 with the paper's stem"}
 FAST = {
-    "batches": "the paper's 512, shuffled; ours: the incomplete batch is left out, so that one size is compiled",
-    "views": "ours: shifted by up to 4 pixels, flip, a hole of 12 pixels; a sixth of the paper's epochs suffice",
-    "encoder": "ours: ResNet-18 with the paper's stem",
+    "batches": "ours: 512, as in the paper, shuffled; the incomplete batch is left out, so that one size is recorded",
+    "views": "ours: one view, shifted by up to 4 pixels, mirrored every other time, with a hole of 12 pixels",
+    "encoder": "ours: twelve layers, few and wide, the first of them computed from the data",
     "head": PAPER["head"],
+    "optimizer.lr": "ours, chosen on held-out training images; the paper's 0.5",
     "optimizer.nesterov": "ours, with the plain views",
     "optimizer.weight_decay": "ours, with the plain views: 0.0005 is usual for supervised CIFAR networks",
     "schedule": "ours: warm-up over 2 % of the epochs, cosine to 0",
-    "epochs": "ours: 160",
-    "compute": PAPER["compute"],
+    "epochs": "ours: what fits two minutes of an H200",
+    "compute": "ours: bfloat16, channels last, steps recorded as a CUDA graph, ready long before a compiler would be",
     "data.validation_share": "ours: all 50,000 images are trained on once settings are chosen",
     "reporting": PAPER["reporting"],
+    "evaluation": "ours: a linear probe fitted on four views of each training image, its strength chosen on held-out "
+    "training images",
 }
 
 ON_GPU = ComputeConfig(precision="bf16", channels_last=True, compile="default")
+AT_ONCE = ComputeConfig(precision="bf16", channels_last=True, compile="graphs")
 QUIET = ReportingConfig(validate_every=0)
 
 
@@ -87,19 +92,19 @@ def paper(loss: LossName, classes: int, encoder: str = "resnet50") -> TrainConfi
 
 
 def fast(classes: int) -> TrainConfig:
-    """Ours: a small network, plain views, 160 epochs."""
+    """Ours: a short network, one plain view, 180 epochs."""
     return TrainConfig(
         data=DataConfig(f"cifar{classes}:PATH", validation_share=0.0),
         batches=BatchesConfig(512, "shuffled", drop_last=True),
-        views=ViewsConfig("plain", count=2),
-        encoder=EncoderConfig("resnet18", {"stem": "small"}),
+        views=ViewsConfig("plain", count=1, options={"flip": {"alternate": True}}),
+        encoder=EncoderConfig("short_cnn", {"activation": "relu"}),
         head=HeadConfig("mlp", dim=128),
         loss=LossConfig("sincere", temperature=0.1),
         optimizer=OptimizerConfig("sgd", lr=0.5, momentum=0.9, nesterov=True, weight_decay=5e-4),
-        schedule=ScheduleConfig("cosine", warmup_epochs=3.2),
-        compute=ON_GPU,
+        schedule=ScheduleConfig("cosine", warmup_epochs=3.6),
+        compute=AT_ONCE,
         reporting=QUIET,
-        epochs=160,
+        epochs=180,
     )
 
 
@@ -128,9 +133,11 @@ def _fast(classes: int) -> Recipe:
     return Recipe(
         name=f"fast-cifar{classes}",
         data=f"cifar{classes}:PATH",
-        claim=f"SINCERE on CIFAR-{classes} in minutes on one GPU: ResNet-18, plain views, 160 epochs.",
+        claim=f"SINCERE on CIFAR-{classes}, made to take two minutes of one H200 from files to a linear probe's "
+        "verdict: a short network, one plain view, 180 epochs.",
         make=partial(fast, classes),
         origins=FAST,
+        evaluation=EvaluationOptions(methods=("linear", "class_means"), probe_views=4, l2=0.01),
     )
 
 
