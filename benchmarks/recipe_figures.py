@@ -3,7 +3,8 @@
     python benchmarks/recipe_figures.py digits=digits letter=letter.npz trec6=trec:TREC --runs runs --seeds 3
 
 Writes src/sincere/recipes/measured.json, from which `sincere recipes show` and docs/recipes.md tell what was measured.
-Nothing is chosen here: each run is evaluated once, on its test split.
+Nothing is chosen here: each run is evaluated once, on its test split, as its recipe says (`sincere train --recipe NAME
+--evaluate`), or by k-NN, class means and a linear probe where it says nothing.
 """
 
 import argparse
@@ -14,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from sincere.claims.laboratory import Laboratory, Trained
+from sincere.cli.run_evaluation import evaluated
+from sincere.errors import OptionError
 from sincere.evaluate import EvaluationOptions
+from sincere.evaluate.classifiers import counted
 from sincere.recipes import RECIPES, find_recipe
 from sincere.recipes.measured import FILE, Figures
 from sincere.runs import read_json, write_json
@@ -28,17 +32,21 @@ METHODS = ("knn", "class_means", "linear")
 
 def measured(name: str, source: str, runs: Path, seeds: int) -> dict[str, Any]:
     """One recipe's figures over its seeds."""
-    laboratory, config = Laboratory(runs, "off"), find_recipe(name).config
+    recipe, laboratory = find_recipe(name), Laboratory(runs, "off")
+    config, options = recipe.config, recipe.evaluation or EvaluationOptions(methods=METHODS)
+    methods = [method for method in METHODS if method in options.methods]
+    if not methods:
+        raise OptionError(f"{name} must be evaluated by one of {', '.join(METHODS)}: it asks for {options.methods}.")
     done: list[Trained] = []
     for seed in range(seeds):
         print(f"{name}, seed {seed}", flush=True)
         asked = replace(config, data=replace(config.data, source=source), seed=seed)
         done.append(laboratory.trained(f"{name}-{seed}", asked))
-    found = [run.evaluation(EvaluationOptions(methods=METHODS)) for run in done]
+    found = [run.kept_evaluation(options) or evaluated(run.folder.path, options) for run in done]
     origin = read_json(done[-1].folder.provenance)["starts"][-1]
     machine = origin["hardware"]
     return {
-        "top1": {method: [one.classifier(method).top1.value for one in found] for method in METHODS},
+        "top1": {method: [one.classifier(method).top1.value for one in found] for method in methods},
         "test_samples": len(found[0].labels),
         "seconds": [round(run.seconds(), 1) for run in done],
         "hardware": ", ".join(machine.get("gpus", [])) or f"{machine['processor']}, {machine['threads']} threads",
@@ -56,7 +64,10 @@ def table(figures: dict[str, Any]) -> Iterator[str]:
         if name not in figures:
             continue
         one = Figures.of(figures[name])
-        cells = [one.spread(method) for method in METHODS]
+        cells = [one.spread(method) if method in one.top1 else "–" for method in METHODS]
+        judging = RECIPES[name].evaluation
+        if judging is not None and judging.probe_views and "linear" in one.top1:
+            cells[METHODS.index("linear")] += f" ({counted(judging.probe_views)})"
         seconds = f"{one.mean_seconds:.0f} s"
         yield f"| `{name}` | {' | '.join(cells)} | {one.test_samples:,} | {one.seeds} | {seconds} | {one.hardware} |"
 
@@ -64,7 +75,8 @@ def table(figures: dict[str, Any]) -> Iterator[str]:
 def reached(figures: dict[str, Any]) -> str:
     """For the README: what trains on a CPU."""
     found = {name: Figures.of(one) for name, one in figures.items()}
-    told = ", ".join(f"{name} {one.spread('knn')} %" for name, one in found.items() if "threads" in one.hardware)
+    on_cpu = {name: one for name, one in found.items() if "threads" in one.hardware and "knn" in one.top1}
+    told = ", ".join(f"{name} {one.spread('knn')} %" for name, one in on_cpu.items())
     return (
         f"From scratch on two cores, in seconds to a minute or so, by k-NN on test samples: {told} (mean ± deviation "
         "over seeds). [Recipes](docs/recipes.md) has the commands, times and the baselines that they beat."

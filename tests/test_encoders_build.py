@@ -11,7 +11,7 @@ from sincere.encoders import ENCODERS, EmbeddingModel, ProjectionHead, build_enc
 from sincere.encoders.external import without_classifier
 from sincere.errors import InputError, OptionError
 
-SHAPES = {"image": (3, 8, 8), "array": (5,), "text": (4, 3), "sound": (900,)}
+SHAPES = {"image": (3, 9, 9), "array": (5,), "text": (4, 3), "sound": (900,)}
 OPTIONS = {"text": {"rows": 50}, "sound": {"sample_rate": 8000}, "resnet18": {"width": 0.125}}
 
 

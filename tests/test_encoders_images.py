@@ -2,11 +2,13 @@
 
 import importlib
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from sincere.encoders import ResNet, ShortResNet, SmallCNN, build_encoder
+from sincere.encoders.short_cnn import ShortCNN
 from sincere.errors import InputError, OptionError
 
 # Published parameter counts of the networks with a classifier of 1,000 classes, minus that classifier.
@@ -67,6 +69,8 @@ def tiny_encoders():
         SmallCNN((3, 12, 12), width=4),
         ShortResNet((3, 12, 12), width=0.0625),
         ShortResNet((3, 12, 12), width=0.0625, residuals="all"),
+        ShortCNN((3, 12, 12), channels=(6, 8, 10)),
+        ShortCNN((3, 12, 12), channels=(30, 8, 10), depth=2, activation="relu"),
     ]
 
 
@@ -76,7 +80,9 @@ def test_every_image_encoder(encoder):
     features = encoder(images)
     assert features.shape == (5, encoder.feature_dim)
     features.square().mean().backward()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in encoder.parameters())
+    frozen = {"stem.weight"} if isinstance(encoder, ShortCNN) else set()
+    assert {name for name, p in encoder.named_parameters() if p.grad is None} == frozen
+    assert all(p.grad.isfinite().all() for p in encoder.parameters() if p.requires_grad)
     encoder.eval()
     with torch.no_grad():
         expected = encoder(images)
@@ -130,6 +136,107 @@ def test_small_cnn_takes_any_size(side):
     assert encoder(torch.randn(3, 1, side, side)).shape == (3, 16)
 
 
+@pytest.mark.parametrize("depth", [2, 3])
+@pytest.mark.parametrize("shape", [(1, 9, 9), (1, 28, 28), (3, 9, 31), (2, 17, 10)])
+def test_short_cnn_takes_odd_sizes(shape, depth):
+    encoder = ShortCNN(shape, channels=(4, 6, 5), depth=depth)
+    assert encoder.stem(torch.randn(1, *shape)).shape == (1, 8 * shape[0], shape[1] - 1, shape[2] - 1)
+    assert encoder(torch.randn(3, *shape)).shape == (3, 5) == (3, encoder.feature_dim)
+
+
+def test_short_cnn_is_few_wide_convolutions():
+    with torch.device("meta"):
+        encoders = [build_encoder("short_cnn", kind="image", shape=(3, 32, 32), depth=depth) for depth in (2, 3)]
+    for encoder, depth in zip(encoders, (2, 3), strict=True):
+        convolutions = [m for m in encoder.modules() if isinstance(m, nn.Conv2d)]
+        sizes = [(24, 128), *[(128, 128)] * (depth - 1), (128, 384), *[(384, 384)] * (depth - 1)]
+        sizes += [(384, 512), *[(512, 512)] * (depth - 1)]
+        assert [(m.in_channels, m.out_channels) for m in convolutions] == [(3, 24), *sizes]
+        assert encoder.feature_dim == 512
+        expected = 24 * 3 * 4 + sum(9 * a * b + 2 * b for a, b in sizes)
+        assert parameters(encoder) == expected
+
+
+def photographs(n=60, channels=3, side=11):
+    """Pixels that go with their neighbours, colours that go with one another, and a mean that is not 0."""
+    generator = np.random.default_rng(0)
+    pixels = generator.normal(size=(n, channels, side, side)).cumsum(axis=2).cumsum(axis=3)
+    return torch.from_numpy(0.2 * pixels + pixels[:, :1] + 0.3).float()
+
+
+def patches_of(images):
+    """Every patch of 2×2 pixels, all channels of it, as a row of float64: (patches, channels · 4)."""
+    pixels = images.numpy().astype(np.float64)
+    n, _, h, w = pixels.shape
+    rows = [pixels[i, :, y : y + 2, x : x + 2].ravel() for i in range(n) for y in range(h - 1) for x in range(w - 1)]
+    return np.stack(rows)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_first_layer_makes_patches_uncorrelated(channels):
+    encoder, images = ShortCNN((channels, 11, 11), channels=(4, 4, 4)), photographs(channels=channels)
+    random = encoder.stem.weight.clone()
+    encoder.start_from(images)
+    assert not encoder.stem.weight.requires_grad
+    assert not torch.equal(encoder.stem.weight, random)
+    filters = encoder.stem.weight.numpy().astype(np.float64).reshape(-1, 4 * channels)
+    half = 4 * channels
+    assert filters.shape == (2 * half, half)
+    np.testing.assert_array_equal(filters[half:], -filters[:half])
+    patches = patches_of(images)
+    variances, directions = np.linalg.eigh(np.cov(patches.T))
+    assert np.cov(patches.T).max() > 100 * variances.min(), "there is something to undo"
+    # A direction's variance v becomes v / (v + 0.0005), next to one unless the direction hardly varies.
+    expected = (variances / (variances + 5e-4))[::-1]
+    np.testing.assert_allclose(np.cov((patches @ filters[:half].T).T), np.diag(expected), atol=2e-5)
+    assert expected.max() > 0.999
+    for direction, row, variance in zip(directions.T[::-1], filters, variances[::-1], strict=False):
+        assert abs(direction @ row) == pytest.approx((variance + 5e-4) ** -0.5, rel=1e-3)
+    # And this is what the layer does to images.
+    with torch.no_grad():
+        found = encoder.stem(images).permute(0, 2, 3, 1).flatten(0, 2).double().numpy()
+    np.testing.assert_allclose(found, patches @ filters.T, atol=1e-3)
+
+
+def test_directions_that_do_not_vary_are_not_blown_up():
+    """A colour that is the same everywhere: 1 / √0.0005 at most, and nothing infinite."""
+    images = photographs()
+    images[:, 2] = 0.25
+    encoder = ShortCNN((3, 11, 11), channels=(4, 4, 4))
+    encoder.start_from(images)
+    lengths = np.linalg.norm(encoder.stem.weight.flatten(1).numpy(), axis=1)
+    assert lengths.max() == pytest.approx(5e-4**-0.5, rel=1e-3)
+    assert (lengths > 0.99 * 5e-4**-0.5).sum() == 2 * 4, "the four pixels of that colour, and their negatives"
+    features = encoder(images)
+    assert features.isfinite().all()
+
+
+@pytest.mark.parametrize("channels", [(6, 8, 10), (40, 8, 8)])
+def test_short_cnns_convolutions_start_as_the_identity(channels):
+    torch.manual_seed(0)
+    convolutions = [m for m in ShortCNN((3, 12, 12), channels=channels).stages.modules() if isinstance(m, nn.Conv2d)]
+    assert len(convolutions) == 9
+    for convolution in convolutions:
+        assert (convolution.kernel_size, convolution.bias) == ((3, 3), None)
+        passed = min(convolution.in_channels, convolution.out_channels)
+        grid = torch.randn(2, convolution.in_channels, 5, 6)
+        with torch.no_grad():
+            found = convolution(grid)
+        torch.testing.assert_close(found[:, :passed], grid[:, :passed])
+        assert (found[:, passed:].abs().amax(dim=(0, 2, 3)) > 0).all(), "the others start at random"
+
+
+def test_three_convolutions_have_a_way_around_the_last_two():
+    torch.manual_seed(0)
+    two, three = (ShortCNN((3, 12, 12), channels=(6, 8, 10), depth=depth).eval().stages[0] for depth in (2, 3))
+    grid = torch.randn(2, 24, 6, 6)
+    for stage in (two, three):
+        nn.init.zeros_(stage.norms[-1].weight)
+    first = nn.functional.gelu(three.norms[0](nn.functional.max_pool2d(three.convolutions[0](grid), 2)))
+    torch.testing.assert_close(three(grid), nn.functional.gelu(first))
+    assert not two(grid).any(), "nothing goes around the only one"
+
+
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
@@ -137,6 +244,16 @@ def test_small_cnn_takes_any_size(side):
         (lambda: ResNet(18, (32, 32)), OptionError, ["(channels, height, width)", "(32, 32)", "without the batch"]),
         (lambda: ResNet(18, (3, 32, 32), stem="tiny"), OptionError, ["stem", "'small'", "'tiny'"]),
         (lambda: ResNet(18, (3, 32, 32), width=0.001), OptionError, ["width", "0.001"]),
+        (lambda: ShortCNN((3, 32, 32), depth=4), OptionError, ["depth", "2 or 3", "4"]),
+        (lambda: ShortCNN((3, 32, 32), depth=True), OptionError, ["depth", "2 or 3", "True"]),
+        (lambda: ShortCNN((3, 32, 32), channels=(64, 64)), OptionError, ["channels", "three", "(64, 64)"]),
+        (lambda: ShortCNN((3, 32, 32), channels=64), OptionError, ["channels", "three", "64"]),
+        (lambda: ShortCNN((3, 32, 32), channels=(64, 0, 64)), OptionError, ["channels[1]", "at least 1", "0"]),
+        (lambda: ShortCNN((3, 32, 32), channels=(64, 64, 0.5)), OptionError, ["channels[2]", "whole", "0.5"]),
+        (lambda: ShortCNN((3, 32, 32), activation="tanh"), OptionError, ["activation", "'gelu', 'relu'", "'tanh'"]),
+        (lambda: ShortCNN((3, 8, 32)), OptionError, ["three times", "9 pixels or more", "(8, 32)"]),
+        (lambda: ShortCNN((32, 32)), OptionError, ["(channels, height, width)", "(32, 32)"]),
+        (lambda: ShortCNN((3, 9, 9))(torch.randn(2, 1, 9, 9)), InputError, ["(b, 3, h, w)", "(2, 1, 9, 9)"]),
         (lambda: SmallCNN((3, 32, 32), width=0), OptionError, ["width", "at least 1"]),
         (
             lambda: SmallCNN((3, 8, 8))(torch.randn(2, 2, 3, 8, 8)),

@@ -149,6 +149,59 @@ def test_every_metric_can_be_compared(found):
         compare(replace(found, retrieval=None), other, method="retrieval", metric="map@r")
 
 
+def probed(name, *, views=0, validation=True, **changes):
+    train, test = made(210, 0), made(140, 1)
+    seen = None
+    if views:
+        rows = [made(210, 0, noise=1 + number / 10) for number in range(views)]
+        seen = replace(
+            train,
+            embeddings=torch.cat([one.embeddings for one in rows]),
+            features=torch.cat([one.features for one in rows]),
+            labels=train.labels.repeat(views),
+        )
+    options = EvaluationOptions(("knn", "linear"), draws=100, **changes)
+    return evaluate(train, test, validation=made(70, 2) if validation else None, views=seen, options=options, name=name)
+
+
+def test_probes_that_were_not_fitted_alike_are_named():
+    plain, again = probed("plain"), probed("again")
+    views, given = probed("views", views=2), probed("given", l2=0.01)
+    assert compare(plain, again, method="linear").notes == ()
+    (note,) = compare(plain, views, method="linear").notes
+    assert "fitted on different things" in note
+    assert "plain: the features of the training samples; views: the features of 2 views of each training sample" in note
+    (note,) = compare(plain, given, method="linear").notes
+    assert "(plain: chosen on the validation set; given: given, 0.01)" in note
+    folds = probed("folds", validation=False)
+    (note,) = compare(given, folds, method="linear").notes
+    assert "given: given, 0.01; folds: chosen by cross-validation within the training set" in note
+    (note,) = compare(given, probed("more", l2=0.1), method="linear").notes
+    assert "given: given, 0.01; more: given, 0.1" in note
+    (note,) = compare(plain, probed("embeddings", probes_on="embeddings"), method="linear").notes
+    assert "embeddings: the embeddings of the training samples" in note
+    both = compare(plain, again, probed("both", views=1, l2=0.01), method="linear")
+    assert len(both.notes) == 2
+    assert all(note in str(both) for note in both.notes)
+    assert json.loads(both.to_json())["notes"] == list(both.notes)
+    assert compare(plain, views, method="knn").notes == (), "k-NN knows nothing of probes"
+
+
+def test_records_of_before_probes_could_see_views():
+    """They do not say what they were fitted on: the training samples."""
+    plain = probed("plain")
+    settings = {name: value for name, value in plain.classifier("linear").settings.items() if name != "fitted_on"}
+    old = replace(
+        plain, classifiers=tuple(replace(one, settings=settings) for one in plain.classifiers if one.method == "linear")
+    )
+    assert compare(plain, old, method="linear").notes == ()
+    assert len(compare(old, probed("views", views=2), method="linear").notes) == 1
+
+
+def test_the_papers_probe_has_nothing_to_note(found):
+    assert compare(found, found, method="linear_paper").notes == ()
+
+
 def test_only_the_same_test_samples_can_be_compared(found):
     labels = list(found.labels)
     labels[3], labels[4] = labels[4], labels[3]

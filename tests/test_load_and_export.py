@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 import sincere.embeddings.export as export
-from sincere.data import Form, LabelledData, hash_texts
+from sincere.data import Form, LabelledData, Splits, hash_texts
 from sincere.embeddings import (
     EmbeddingSet,
     LoadedModel,
@@ -23,7 +23,7 @@ from sincere.embeddings import (
 from sincere.embeddings.embed import embed_views
 from sincere.encoders import EmbeddingModel, ProjectionHead
 from sincere.errors import InputError, OptionError
-from sincere.train import EncoderConfig, train
+from sincere.train import EncoderConfig, ViewsConfig, train
 from sincere.views import Statistics
 from small_runs import small_config, small_splits
 
@@ -66,6 +66,30 @@ def test_load_gives_the_embeddings_that_the_run_saved(run):
     torch.testing.assert_close(again.embeddings, saved.embeddings)
     assert again.class_names == loaded.class_names == ("ant", "bee", "cat")
     assert torch.equal(again.labels, splits.test.labels)
+
+
+def test_a_first_layer_computed_from_data_travels_with_the_weights(tmp_path):
+    """Loading needs no training image: the filters lie in the file, and they whiten what the run was trained on."""
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randn(40, 3, 10, 10, generator=generator).cumsum(dim=2).cumsum(dim=3)
+    images = (255 * (pixels - pixels.min()) / (pixels.max() - pixels.min())).byte()
+    data = LabelledData(images, torch.arange(40) // 20, ("a", "b"), "image", "made")
+    encoder = EncoderConfig("short_cnn", {"channels": [4, 6, 8], "activation": "relu"})
+    config = small_config(epochs=1, encoder=encoder, views=ViewsConfig("plain", options={"hole": False}))
+    train(config, run=tmp_path, data=Splits(data, None, data.subset(range(7, 20))), show="off")
+    loaded, saved = load(tmp_path, device="cpu"), EmbeddingSet.load(tmp_path / "embeddings" / "test.npz")
+    torch.testing.assert_close(loaded(images[7:20]), saved.embeddings)
+    torch.testing.assert_close(loaded.features(images[7:20]), saved.features)
+    weight = load_file(tmp_path / "model.safetensors")["encoder.stem.weight"]
+    assert torch.equal(loaded.model.encoder.stem.weight, weight)
+    assert not torch.equal(loaded.description.build_model().encoder.stem.weight, weight), "a new one starts at random"
+    scaled = images.numpy() / 255
+    plain = (scaled - scaled.mean((0, 2, 3), keepdims=True)) / scaled.std((0, 2, 3), keepdims=True)
+    patches = np.stack([plain[:, :, y : y + 2, x : x + 2].reshape(40, 12) for y in range(9) for x in range(9)], axis=1)
+    found = np.cov((patches.reshape(-1, 12) @ weight.double().numpy().reshape(24, 12).T).T)
+    variances = np.linalg.eigvalsh(np.cov(patches.reshape(-1, 12).T))[::-1]
+    whitened = np.diag(variances / (variances + 5e-4))
+    np.testing.assert_allclose(found, np.block([[whitened, -whitened], [-whitened, whitened]]), atol=1e-4)
 
 
 def test_embedding_is_by_hand_the_model_on_normalised_inputs(run):
@@ -147,8 +171,8 @@ def test_views_are_random_and_repeat(kind):
     assert not torch.allclose(found.features, other.features)
     assert (loaded.model.training, loaded.model.encoder.training) == (True, False)
     assert all(torch.equal(value, before[key]) for key, value in loaded.model.state_dict().items())
-    if kind != "text":
-        assert loaded.embed_views(data.subset([]), count=2).embeddings.shape == (0, 7)
+    assert loaded.embed_views(data.subset([]), count=2).embeddings.shape == (0, 7)
+    assert loaded.embed(data.subset([])).features.shape == (0, plain.shape[1])
     for wrong in ({"count": 0}, {"count": -1}, {"count": 1, "batch": 0}):
         with pytest.raises(OptionError, match="count and batch must be at least 1"):
             loaded.embed_views(data, **wrong)
@@ -183,6 +207,7 @@ def test_raw_inputs_as_people_have_them():
         text(["one two", "!"]), text(hash_texts(["one two", "!"], words=6, pieces=4, buckets=50))
     )
     assert text(np.array(["one two"])).shape == (1, 7)
+    assert text([]).shape == (0, 7)
     short = torch.rand(2, 500)
     torch.testing.assert_close(sound(short), sound(torch.cat([short, torch.zeros(2, 300)], dim=1)))
     torch.testing.assert_close(

@@ -5,12 +5,14 @@ import re
 import signal
 import threading
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file
+from scipy import stats
 
 import sincere
 import sincere.functional
@@ -42,12 +44,30 @@ from sincere.train.step import TrainingStep
 from small_runs import CPU, small_config, small_splits
 
 
-def session(**changes):
-    return build_session(small_config(**changes), small_splits(), torch.device("cpu"), Processes())
+def session(splits=None, **changes):
+    return build_session(small_config(**changes), splits or small_splits(), torch.device("cpu"), Processes())
 
 
-def run(folder, *, resume=False, **changes):
-    return train(small_config(**changes), run=folder, data=small_splits(), resume=resume, show="off")
+def run(folder, *, resume=False, splits=None, **changes):
+    return train(small_config(**changes), run=folder, data=splits or small_splits(), resume=resume, show="off")
+
+
+def image_splits(samples=60, side=9, channels=1):
+    """Images of three classes, sorted by class as folders are; no two are alike, nor like their mirror images."""
+    generator = torch.Generator().manual_seed(0)
+
+    def part(count):
+        labels = torch.arange(count) * 3 // count
+        images = torch.randint(0, 150, (count, channels, side, side), dtype=torch.uint8, generator=generator)
+        images[..., : side // 2] += (50 * labels).byte().reshape(-1, 1, 1, 1)
+        return LabelledData(images, labels, ("ant", "bee", "cat"), "image", "made")
+
+    return Splits(part(samples), part(18), part(18))
+
+
+def flips(count):
+    """Views that are mirrored or not, in turns, and nothing else."""
+    return ViewsConfig("plain", count, {"flip": {"alternate": True}, "shift": False, "hole": False})
 
 
 def losses(folder):
@@ -79,6 +99,22 @@ EVERY_PART = {
     "shuffled": {"batches": BatchesConfig(16, "shuffled", drop_last=False)},
     "three views": {"views": ViewsConfig(count=3)},
     "batch norm": {"encoder": EncoderConfig("mlp", {"width": 16})},
+    "alternating flips": {
+        "splits": image_splits(),
+        "views": flips(2),
+        "encoder": EncoderConfig("small_cnn", {"width": 4}),
+    },
+    "alternating flips of one view": {
+        "splits": image_splits(),
+        "views": flips(1),
+        "encoder": EncoderConfig("small_cnn", {"width": 4}),
+        "loss": LossConfig("supcon"),
+    },
+    "whitened first layer": {
+        "splits": image_splits(),
+        "encoder": EncoderConfig("short_cnn", {"channels": [4, 6, 8]}),
+        "memory": MemoryConfig(momentum=0.9),
+    },
 }
 
 
@@ -505,3 +541,126 @@ def test_cuda_graphs_on_a_cpu_are_plain_steps():
     batch = plain.planner.plan(0).batch(0)
     values = [made.step(batch, step=0, epoch=0, share=1.0).item() for made in (graphs, plain)]
     assert values[0] == pytest.approx(values[1], rel=1e-5)
+
+
+def sides(images, views):
+    """Whether each view (b, count, …) shows its image mirrored, by distance to both; other views are refused."""
+    plain = (images.double() / 255).unsqueeze(1)
+    mean, std = (getattr(image_splits().train.inputs.double() / 255, name)() for name in ("mean", "std"))
+    near = [((plain.flip(-1) if turn else plain) - mean) / std - views.double() for turn in (False, True)]
+    straight, mirrored = (found.abs().amax(dim=(2, 3, 4)) < 1e-2 for found in near)
+    assert torch.equal(straight, ~mirrored)
+    return mirrored
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_views_of_a_sample_take_turns_from_epoch_to_epoch(count, tmp_path, monkeypatch, interrupted):
+    """In a run of 5 epochs that is stopped in the second and resumed: what its network was shown."""
+    shown = {}
+    original = TrainingStep.__call__
+
+    def step(self, batch, *, step, epoch, share):
+        assert step not in shown
+        render = self.parts.views.render
+        views = render(self.parts.data.inputs[batch], self._drawn(batch, step, epoch))
+        shown[step] = (batch, sides(self.parts.data.inputs[batch], views))
+        return original(self, batch, step=step, epoch=epoch, share=share)
+
+    monkeypatch.setattr(TrainingStep, "__call__", step)
+    encoder = EncoderConfig("small_cnn", {"width": 2})
+    changes = {"splits": image_splits(), "views": flips(count), "epochs": 5, "encoder": encoder}
+    changes["loss"] = LossConfig("supcon")
+    assert interrupted(tmp_path, after=8, **changes).step == 8
+    assert run(tmp_path, resume=True, **changes).finished
+    by_sample = {number: [] for number in range(60)}
+    for number in range(25):
+        batch, mirrored = shown[number]
+        for sample, row in zip(batch.tolist(), mirrored.tolist(), strict=True):
+            by_sample[sample] += row
+    for turns in by_sample.values():
+        assert len(turns) == 5 * count
+        assert all(a != b for a, b in pairwise(turns)), "one side, then the other"
+    assert {turns[0] for turns in by_sample.values()} == {False, True}
+
+
+def test_which_side_comes_first_is_a_toss_of_the_seed():
+    splits = image_splits(600)
+    batch = torch.arange(600)
+    first = {}
+    for seed in (0, 1):
+        made = session(splits, views=flips(1), encoder=EncoderConfig("small_cnn", {"width": 2}), seed=seed)
+        drawn = [made.step._drawn(batch, number, epoch=0)[:, 0, 0] < 0.5 for number in (0, 7)]
+        assert torch.equal(*drawn), "whatever the step at which a sample comes"
+        first[seed] = drawn[0]
+        assert stats.binomtest(int(drawn[0].sum()), 600, 0.5).pvalue > 1e-3
+        by_class = [int(drawn[0][splits.train.labels == label].sum()) for label in range(3)]
+        assert all(stats.binomtest(found, 200, 0.5).pvalue > 1e-3 for found in by_class)
+    alike = int((first[0] == first[1]).sum())
+    assert stats.binomtest(alike, 600, 0.5).pvalue > 1e-3, "another seed, another toss"
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_many_processes_take_the_turns_of_one(world):
+    made = session(image_splits(), views=flips(2), encoder=EncoderConfig("small_cnn", {"width": 2}))
+    batch, step = torch.randperm(60, generator=torch.Generator().manual_seed(0))[:13], made.step
+    whole = step._drawn(batch, 4, epoch=3)
+    shares = []
+    for rank in range(world):
+        step.parts = replace(made.parts, processes=Processes(rank, world))
+        shares.append(step._drawn(batch, 4, epoch=3))
+    assert torch.equal(torch.cat(shares), whole)
+    assert torch.equal(whole[:, 0, 0] < 0.5, whole[:, 1, 0] >= 0.5)
+
+
+def test_an_encoder_that_starts_from_data_sees_all_of_it(monkeypatch):
+    """Images sorted by class: what it is shown is prepared as in evaluation, from every class, and not too much."""
+    seen = []
+    monkeypatch.setattr("sincere.encoders.short_cnn.ShortCNN.start_from", lambda self, images: seen.append(images))
+    monkeypatch.setattr("sincere.train.session.SEEN_AT_START", 20)
+    splits = image_splits(130)
+    session(splits, encoder=EncoderConfig("short_cnn", {"channels": [4, 4, 4]}))
+    (images,) = seen
+    assert len(images) == 20
+    pixels = splits.train.inputs.double() / 255
+    plain = (pixels - pixels.mean()) / pixels.std(correction=0)
+    distances = (images.double().unsqueeze(1) - plain).abs().amax(dim=(2, 3, 4))
+    assert (distances.amin(dim=1) < 1e-4).all()
+    chosen = distances.argmin(dim=1)
+    assert len(chosen.unique()) == len(images)
+    counts = torch.bincount(splits.train.labels[chosen], minlength=3)
+    assert counts.min() >= 3  # of twenty drawn from three classes of the same size
+
+
+def test_an_encoder_of_ones_own_can_start_from_data(monkeypatch):
+    seen = []
+
+    class Started(torch.nn.Linear):
+        feature_dim = 4
+
+        def start_from(self, inputs):
+            seen.append(inputs)
+
+    monkeypatch.setattr("small_runs.layers", lambda shape: Started(shape[0], 4))
+    made = session()
+    inputs = small_splits().train.inputs.double()
+    expected = (inputs - inputs.mean(0)) / inputs.std(0, correction=0)
+    (shown,) = seen
+    nearest = torch.cdist(shown.double(), expected).min(dim=1)
+    assert nearest.values.max() < 1e-5
+    assert sorted(nearest.indices.tolist()) == list(range(60))  # all of them, in any order
+    assert made.model.head.dim == 5
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw", "muon"])
+def test_training_leaves_the_first_layer_and_moves_everything_else(optimizer):
+    options = {"channels": [4, 6, 8]}
+    made = session(
+        image_splits(), encoder=EncoderConfig("short_cnn", options), optimizer=OptimizerConfig(optimizer, 0.01)
+    )
+    before = {name: value.clone() for name, value in made.parts.network.named_parameters()}
+    made.parts.network.train()
+    plan = made.planner.plan(0)
+    for place in range(2):
+        made.step(plan.batch(place), step=place, epoch=0, share=1.0)
+    same = {name for name, value in made.parts.network.named_parameters() if torch.equal(value, before[name])}
+    assert same == {"model.encoder.stem.weight"}

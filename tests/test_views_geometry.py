@@ -137,6 +137,19 @@ def test_flip():
     assert stats.binomtest(int(moved.sum()), 2000, 0.3).pvalue > ENOUGH
 
 
+def test_a_flip_that_alternates_takes_turns():
+    """Every even turn is mirrored and every odd one is not, whatever was drawn; without turns it is chance."""
+    images = torch.rand(500, 1, 2, 3)
+    numbers, flip = torch.rand(500, 1, generator=torch.Generator().manual_seed(0)), Flip(alternate=True)
+    turns = torch.randint(0, 1000, (500,), generator=torch.Generator().manual_seed(1))
+    made = flip(images, flip.with_turns(numbers, turns))
+    for image, result, turn in zip(images.numpy(), made.numpy(), turns.tolist(), strict=True):
+        np.testing.assert_array_equal(result, image if turn % 2 else np.flip(image, axis=2))
+    assert torch.equal(flip(images, numbers), Flip()(images, numbers))
+    assert torch.equal(Flip().with_turns(numbers, turns), numbers), "a plain flip has no turns"
+    assert torch.equal(ShiftedCrop().with_turns(numbers, turns), numbers)
+
+
 def test_shift_is_numpys_reflected_padding():
     images = torch.rand(81, 3, 9, 7)
     steps = (torch.arange(9) + 0.5) / 9
@@ -173,6 +186,7 @@ def test_warp_turns_and_shifts():
         (lambda: ResizedCrop(ratio=(0.0, 1.0)), OptionError, ["ratio", "0.0"]),
         (lambda: ResizedCrop(size=0), OptionError, ["size", "at least 1"]),
         (lambda: Flip(1.5), OptionError, ["p ", "between 0 and 1", "1.5"]),
+        (lambda: Flip(0.3, alternate=True), OptionError, ["every other view", "p=0.5", "p=0.3"]),
         (lambda: ShiftedCrop(0), OptionError, ["pixels", "at least 1"]),
         (lambda: ShiftedCrop(8).numbers((1, 8, 8)), InputError, ["larger than the 8 pixels", "8×8", "digits"]),
         (lambda: Warp(zoom=2), OptionError, ["zoom", "2"]),

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from sincere.errors import InputError, OptionError
 from sincere.views import PRESETS, Hole, ResizedCrop, StagedViews, Statistics, Views, build_views, default_views
@@ -86,6 +87,45 @@ def test_two_views_share_no_choice():
     assert correlation.abs().max() < 5 / 4000**0.5
     assert numbers.min() >= 0
     assert numbers.max() < 1
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize(("name", "before"), [("sincere", 22), ("plain", 2)])
+def test_turns_change_the_alternating_stage_and_nothing_else(name, before, count):
+    """`before` numbers a view go to the stage ahead of the flip: crop or shift."""
+    images = inputs_of("image", b=40)
+    views = views_of("image", name, flip={"alternate": True})
+    assert views.stages[1].name == "flip"
+    plain = views.draw(images, count=count, generator=generator())
+    assert torch.equal(views_of("image", name).draw(images, count=count, generator=generator()), plain)
+    turns = torch.arange(40 * count).reshape(40, count) * 7 % 11
+    taken = views.draw(images, count=count, generator=generator(), turns=turns)
+    others = [place for place in range(plain.shape[2]) if place != before]
+    assert torch.equal(taken[..., others], plain[..., others])
+    assert torch.equal(taken[..., before] < 0.5, turns % 2 == 0)
+    assert torch.equal(views_of("image", name).draw(images, count=count, generator=generator(), turns=turns), plain), (
+        "where no stage alternates turns say nothing"
+    )
+
+
+def test_without_turns_an_alternating_flip_is_chance():
+    images = inputs_of("image", b=2000, shape=(1, 2, 3))
+    flips = {"kind": "image", "statistics": Statistics((0.5,), (0.25,)), "shift": False, "hole": False}
+    made = build_views("plain", flip={"alternate": True}, **flips)(images, count=2, generator=generator())
+    assert torch.equal(made, build_views("plain", **flips)(images, count=2, generator=generator()))
+    plain = (images.double().numpy() / 255 - 0.5) / 0.25
+    mirrored = np.abs(made.numpy() - np.flip(plain, axis=3)[:, None]).max(axis=(2, 3, 4)) < 1e-5
+    same = np.abs(made.numpy() - plain[:, None]).max(axis=(2, 3, 4)) < 1e-5
+    assert (mirrored | same).all()
+    assert stats.binomtest(int(mirrored.sum()), 4000, 0.5).pvalue > 1e-3
+    both = int((mirrored[:, 0] == mirrored[:, 1]).sum())
+    assert stats.binomtest(both, 2000, 0.5).pvalue > 1e-3, "one side twice half of the time, which turns avoid"
+
+
+def test_views_without_stages_take_turns_too():
+    images = inputs_of("image")
+    numbers = views_of("image", "none").draw(images, count=2, generator=generator(), turns=torch.zeros(5, 2).long())
+    assert numbers.shape == (5, 2, 0)
 
 
 def test_plain_scales_and_normalises():

@@ -7,12 +7,16 @@ from sincere.data import Splits
 from sincere.embeddings import EmbeddingSet
 from sincere.errors import InputError
 from sincere.evaluate import Evaluation, EvaluationOptions, evaluate
+from sincere.evaluate.classifiers import counted
+from sincere.evaluate.record import Setting
 from sincere.runs import RunFolder, read_metrics
 from sincere.runs.files import write_atomically
 from sincere.runs.folder import Split
 from sincere.train import TrainConfig, train
 from sincere.train.processes import device_for
 from sincere.train.progress import Show
+
+SAMPLES = "the training samples"  # what a linear probe is fitted on, unless views are asked for
 
 
 @dataclass(frozen=True)
@@ -32,13 +36,18 @@ class Trained:
         """Of training, all starts together."""
         return float(max(record["seconds"] for record in read_metrics(self.folder.metrics)))
 
+    def kept_evaluation(self, options: EvaluationOptions) -> Evaluation | None:
+        """The evaluation that lies in the folder, if it is one by these options."""
+        if not self.folder.evaluation.exists():
+            return None
+        known = Evaluation.from_json(self.folder.evaluation.read_text(encoding="utf-8"))
+        return known if answers(known, options) else None
+
     def evaluation(self, options: EvaluationOptions) -> Evaluation:
-        """The evaluation that lies in the folder, if it has all these methods; otherwise a new one."""
-        if self.folder.evaluation.exists():
-            known = Evaluation.from_json(self.folder.evaluation.read_text(encoding="utf-8"))
-            done = {*known.methods, *(("retrieval",) if known.retrieval else ())}
-            if set(options.methods) <= done and known.draws == options.draws:
-                return known
+        """The evaluation that lies in the folder, if it is one by these options; otherwise a new one."""
+        kept = self.kept_evaluation(options)
+        if kept is not None:
+            return kept
         place = device_for("auto")
         validation = self.embeddings("validation").to(place) if self.folder.embeddings("validation").exists() else None
         found = evaluate(
@@ -50,6 +59,45 @@ class Trained:
         )
         write_atomically(self.folder.evaluation, (found.to_json() + "\n").encode())
         return found
+
+
+def answers(known: Evaluation, options: EvaluationOptions) -> bool:
+    """Was every method that these options ask for run, and run as they ask? There may be others beside."""
+    if (known.draws, known.seed) != (options.draws, options.seed):
+        return False
+    if "retrieval" in options.methods:
+        # A record does not say on which vectors retrieval was run, so any but the usual ones are run again.
+        if known.retrieval is None or set(known.retrieval.recall) != {*options.recall_at}:
+            return False
+        if options.neighbours_on != "embeddings":
+            return False
+    classifiers = set(options.methods) - {"retrieval"}
+    return classifiers <= {*known.methods} and all(_as_asked(known, method, options) for method in classifiers)
+
+
+def _as_asked(known: Evaluation, method: str, options: EvaluationOptions) -> bool:
+    """Has this classifier the settings that the options would give it?"""
+    settings = known.classifier(method).settings
+    if method in ("knn", "class_means"):
+        if settings["on"] != options.neighbours_on:
+            return False
+        if method == "class_means":
+            return True
+        k = None if options.k is None else min(options.k, known.train_samples)
+        return settings["voting"] == options.voting and _given(settings, "k") == k
+    if settings["on"] != (options.probes_on or ("features" if "features" in known.dims else "embeddings")):
+        return False
+    if method == "linear_paper":
+        return True
+    views = options.probe_views
+    seen = f"{counted(views)} of each training sample" if views else SAMPLES
+    # Records of before there was a choice do not name it.
+    return settings.get("fitted_on", SAMPLES) == seen and _given(settings, "l2") == options.l2
+
+
+def _given(settings: dict[str, Setting], name: str) -> Setting:
+    """A setting that was given, or None where it was chosen: what the options said of it."""
+    return settings[name] if settings[f"{name}_origin"] == "given" else None
 
 
 @dataclass(frozen=True)

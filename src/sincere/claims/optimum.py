@@ -220,6 +220,13 @@ def judge_cross_entropy(found: Sequence[CrossEntropyOptimum], elsewhere: Sequenc
     held = sum(tests.values())
     verdict: Verdict = "reproduced" if held == len(tests) else "partly" if held else "not reproduced"
     failed = "".join(f" Not so: {name}." for name, holds in tests.items() if not holds)
+    if far := [one for one in found if distance(one) > NEAR]:
+        classes, decay = max(one.classes for one in far), max(one.weight_decay for one in far)
+        failed += (
+            f" {len(far)} of {len(found)} cases end farther from the simplex (K up to {classes}, λ up to {decay:g}), "
+            f"with a cross-entropy within {max(abs(one.excess) for one in far):.1g} of the bound: the value is flat "
+            "there, and descent stops early."
+        )
     return verdict, "Criteria: " + "; ".join(tests) + "." + failed
 
 

@@ -50,7 +50,7 @@ Encoder = Annotated[
     str | None,
     _option(
         "--encoder",
-        "resnet9, resnet18, resnet34, resnet50, small_cnn, mlp, text, sound, timm:NAME, torchvision:NAME, "
+        "resnet9, resnet18, resnet34, resnet50, short_cnn, small_cnn, mlp, text, sound, timm:NAME, torchvision:NAME, "
         "sentence-transformers:NAME, package.module:factory; by the data unless given.",
         MODEL,
     ),

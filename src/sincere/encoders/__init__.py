@@ -7,6 +7,7 @@ from sincere.encoders.mel import LogMel
 from sincere.encoders.mlp import MLP
 from sincere.encoders.resnet import ResNet
 from sincere.encoders.seeding import seeded
+from sincere.encoders.short_cnn import ShortCNN
 from sincere.encoders.short_resnet import ShortResNet
 from sincere.encoders.small_cnn import SmallCNN
 from sincere.encoders.sound import SoundEncoder
@@ -20,6 +21,7 @@ __all__ = [
     "ProjectionHead",
     "ResNet",
     "SentenceEncoder",
+    "ShortCNN",
     "ShortResNet",
     "SmallCNN",
     "SoundEncoder",

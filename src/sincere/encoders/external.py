@@ -19,6 +19,9 @@ class External(nn.Module):
         super().__init__()
         self.network, self.shape = network, tuple(shape)
         self.feature_dim = measured_features(network, self.shape, whole_numbers=whole_numbers)
+        for own in ("start_from", "tokenize"):  # what the trainer looks for
+            if hasattr(network, own):
+                setattr(self, own, getattr(network, own))
 
     def forward(self, inputs: Tensor) -> Tensor:
         return cast(Tensor, self.network(inputs))

@@ -6,11 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from sincere.checks import check_choice
-from sincere.encoders.shapes import IMAGE, check_batch, check_shape
+from sincere.encoders.shapes import IMAGE, check_batch, check_shape, check_whole
 from sincere.errors import OptionError
 
 Activation: TypeAlias = Literal["gelu", "relu"]
 PATCH = 2  # pixels of a side of what the first layer looks at
+PIXELS_AT_ONCE = 1 << 21  # values of images that are cut into patches together
 FLOOR = 5e-4  # added to a direction's variance, or directions that hardly vary would be blown up
 
 
@@ -47,10 +48,12 @@ class ShortCNN(nn.Module):
         super().__init__()
         check_shape("short_cnn", shape, IMAGE)
         check_choice("activation", activation, ("gelu", "relu"))
-        if depth not in (2, 3):
+        if isinstance(depth, bool) or depth not in (2, 3):
             raise OptionError(f"depth must be 2 or 3 convolutions of a stage: got {depth!r}.")
-        if len(channels) != 3 or min(channels) < 1:
-            raise OptionError(f"channels must be three numbers of at least 1, one for each stage: got {channels!r}.")
+        if not isinstance(channels, (tuple, list)) or len(channels) != 3:
+            raise OptionError(f"channels must be three numbers, one for each stage: got {channels!r}.")
+        for number, size in enumerate(channels):
+            check_whole(f"channels[{number}]", size)
         if min(shape[1:]) < 9:
             raise OptionError(f"short_cnn halves images three times: they must have 9 pixels or more, got {shape[1:]}.")
         self.channels, self.feature_dim = shape[0], channels[-1]
@@ -108,9 +111,16 @@ def whitening(images: Tensor) -> Tensor:
     True
     """
     channels = images.shape[1]
-    patches = images.double().unfold(2, PATCH, 1).unfold(3, PATCH, 1)  # (n, c, rows, columns, 2, 2)
-    patches = patches.permute(0, 2, 3, 1, 4, 5).reshape(-1, channels * PATCH * PATCH)
-    variances, directions = torch.linalg.eigh(patches.T.cov())
+    total, squares, count = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64), 0
+    step = max(1, PIXELS_AT_ONCE // max(1, images[0].numel()))  # patches take eight times the room
+    for first in range(0, len(images), step):
+        patches = (
+            images[first : first + step].double().unfold(2, PATCH, 1).unfold(3, PATCH, 1)
+        )  # (n, c, rows, columns, 2, 2)
+        patches = patches.permute(0, 2, 3, 1, 4, 5).reshape(-1, channels * PATCH * PATCH)
+        total, squares, count = total + patches.sum(dim=0), squares + patches.T @ patches, count + len(patches)
+    mean = total / count
+    variances, directions = torch.linalg.eigh((squares - count * mean.outer(mean)) / max(1, count - 1))
     scaled = directions.T / (variances + FLOOR).sqrt().unsqueeze(1)
     filters = scaled.flip(0).reshape(-1, channels, PATCH, PATCH).to(images.dtype)
     return torch.cat([filters, -filters])

@@ -53,22 +53,23 @@ class TextEncoder(nn.Module):
     def word_vectors(self, texts: Tensor) -> tuple[Tensor, Tensor]:
         """Vectors (b, words, dim), and whether there is a word, (b, words, 1)."""
         b, words, pieces = texts.shape
-        numbers = torch.where(texts > 0, (texts - 1) % (self.rows - 1) + 1, 0)
+        numbers = ((texts - 1) % (self.rows - 1) + 1).masked_fill(texts <= 0, 0)
         if torch.compiler.is_exporting():  # ONNX has no bags; row 0 is 0, so that a plain sum is the same
             sums = nn.functional.embedding(numbers, self.pieces.weight).sum(dim=2)
         else:
-            sums = self.pieces(numbers.reshape(b * words, pieces)).reshape(b, words, -1)
+            sums = self.pieces(numbers.reshape(b * words, pieces)).reshape(b, words, self.pieces.embedding_dim)
         count = (texts > 0).sum(dim=2, keepdim=True)
         return self.rate * sums / count.clamp(min=1).sqrt(), count > 0
 
     def weighted_mean(self, words: Tensor, present: Tensor) -> Tensor:
         """(b, dim); 0 for a text without words."""
         # Not −∞: softmax over nothing but that is NaN, and so is its gradient.
-        scores = torch.where(present, self.score(words), torch.finfo(words.dtype).min)
-        return (torch.where(present, scores.softmax(dim=1), 0.0) * words).sum(dim=1)
+        scores = self.score(words).masked_fill(~present, torch.finfo(words.dtype).min)
+        weights: Tensor = scores.softmax(dim=1).masked_fill(~present, 0.0)
+        return (weights * words).sum(dim=1)
 
 
 def maximum(words: Tensor, present: Tensor) -> Tensor:
     """(b, dim); 0 for a text without words."""
-    largest = torch.where(present, words, torch.finfo(words.dtype).min).amax(dim=1)
-    return torch.where(present.any(dim=1), largest, 0.0)
+    largest = words.masked_fill(~present, torch.finfo(words.dtype).min).amax(dim=1)
+    return largest.masked_fill(~present.any(dim=1), 0.0)

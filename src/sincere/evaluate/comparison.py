@@ -1,7 +1,7 @@
 """Is the difference real? Two or more evaluations on the same test samples."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Literal, TypeAlias
@@ -14,7 +14,7 @@ from sincere.errors import InputError, OptionError
 from sincere.evaluate.accuracy import balanced_accuracy
 from sincere.evaluate.bootstrap import percentile_interval, resampled_class_means, resampled_means
 from sincere.evaluate.paired import PairedTest, holm, paired_test
-from sincere.evaluate.record import Estimate, Evaluation
+from sincere.evaluate.record import Estimate, Evaluation, Setting
 from sincere.tables import columns
 
 Verdict: TypeAlias = Literal["real", "unclear", "none"]
@@ -80,11 +80,12 @@ class Comparison:
     differences: tuple[Difference, ...]  # of each pair
     draws: int
     seed: int
+    notes: tuple[str, ...] = ()  # in what else the models differ than in themselves
 
     def __str__(self) -> str:
         rows = [(f"{self.figure}, {self.samples:,} samples", "percent (95 % interval)")]
         rows += [(name, str(estimate)) for name, estimate in zip(self.names, self.estimates, strict=True)]
-        return "\n".join([*columns(rows), "", *map(str, self.differences), "", LIMITS])
+        return "\n".join([*columns(rows), "", *map(str, self.differences), "", *self.notes, LIMITS])
 
     def to_json(self) -> str:
         """Every figure, with the verdicts and sentences."""
@@ -133,7 +134,8 @@ def compare(
         for (a, b), test, p_holm in zip(pairs, tests, holm([test.p for test in tests]), strict=True)
     )
     own = tuple(Estimate(mean, *percentile_interval(column)) for mean, column in zip(means, resampled.T, strict=True))
-    return Comparison(names, figure, values.shape[0], own, differences, draws, seed)
+    notes = tuple(_unlike_probes(names, evaluations, method))
+    return Comparison(names, figure, values.shape[0], own, differences, draws, seed, notes)
 
 
 def per_sample(found: Evaluation, method: str, metric: str) -> Tensor:
@@ -194,6 +196,36 @@ def _check_comparable(evaluations: Sequence[Evaluation]) -> None:
             f"the evaluations must be of the same test samples in the same order: {came}. "
             "Evaluate both with the same data, split and seed."
         )
+
+
+def _unlike_probes(names: Sequence[str], evaluations: Sequence[Evaluation], method: str) -> Iterator[str]:
+    """Where linear probes were not fitted alike, what that says of the difference."""
+    if method not in ("linear", "linear_paper"):
+        return
+    settings = [evaluation.classifier(method).settings for evaluation in evaluations]
+    # The paper's probe has neither, and records of before there was a choice do not name what was fitted on.
+    seen = [f"the {one['on']} of {one.get('fitted_on', 'the training samples')}" for one in settings]
+    if len(set(seen)) > 1:
+        yield (
+            f"Note: the linear probes were fitted on different things ({_by_name(names, seen)}), so part of a "
+            "difference may be the probes' and not the models'. Evaluate all of them alike."
+        )
+    chosen = [_strength(one) for one in settings]
+    if len(set(chosen)) > 1:
+        yield (
+            f"Note: the linear probes' L2 was not chosen in the same way ({_by_name(names, chosen)}), which can make a "
+            "difference, too."
+        )
+
+
+def _strength(settings: dict[str, Setting]) -> str:
+    """How the strength of L2 came about; two that were given are alike if they are the same."""
+    origin = str(settings.get("l2_origin", ""))
+    return f"given, {settings['l2']:g}" if origin == "given" else origin
+
+
+def _by_name(names: Sequence[str], words: Sequence[str]) -> str:
+    return "; ".join(f"{name}: {one}" for name, one in zip(names, words, strict=True))
 
 
 def _distinct(names: Sequence[str]) -> tuple[str, ...]:

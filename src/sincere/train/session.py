@@ -73,7 +73,7 @@ def build_session(config: TrainConfig, splits: Splits, device: torch.device, pro
     description = describe(config, splits.train)
     model, views = description.build_model(generator), description.build_views()
     splits = _tokenized(splits, model)
-    _started_from_data(model, views, splits.train)
+    _started_from_data(model, views, splits.train, config.seed)
     splits = replace(splits, train=splits.train.to(device))
     network = _network(config, model, len(splits.train.class_names), device, generator)
     dim = model.head.dim
@@ -137,11 +137,12 @@ def _network(
     return network
 
 
-def _started_from_data(model: EmbeddingModel, views: StagedViews, data: LabelledData) -> None:
+def _started_from_data(model: EmbeddingModel, views: StagedViews, data: LabelledData, seed: int) -> None:
     """Let an encoder that computes some of its weights from data (`start_from`) see samples from all over the set."""
     start = getattr(model.encoder, "start_from", None)
     if start is not None:
-        start(views.plain(data.inputs[:: max(1, len(data) // SEEN_AT_START)]))
+        mixed = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed_for(seed, "start")))
+        start(views.plain(data.inputs[mixed[:SEEN_AT_START].to(data.inputs.device)]))
 
 
 def _tokenized(splits: Splits, model: EmbeddingModel) -> Splits:

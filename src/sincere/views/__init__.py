@@ -9,6 +9,7 @@ from sincere.views.sound import FrequencyMask, Gain, SoundNoise, TimeMask, TimeS
 from sincere.views.stages import Stage
 from sincere.views.statistics import Statistics
 from sincere.views.text import PieceDropout, WordDropout
+from sincere.views.trivial import TrivialAugment
 
 __all__ = [
     "PRESETS",
@@ -32,6 +33,7 @@ __all__ = [
     "Statistics",
     "TimeMask",
     "TimeShift",
+    "TrivialAugment",
     "Views",
     "Warp",
     "WordDropout",

@@ -38,7 +38,7 @@ def shift_hue(images: Tensor, turns: Tensor) -> Tensor:
     red, green, blue = images[:, 0:1], images[:, 1:2], images[:, 2:3]
     value = images.amax(dim=1, keepdim=True)
     chroma = value - images.amin(dim=1, keepdim=True)
-    divisor = torch.where(chroma > 0, chroma, 1)
+    divisor = chroma.masked_fill(~(chroma > 0), 1)
     near_blue = torch.where(value == green, 2 + (blue - red) / divisor, 4 + (red - green) / divisor)
     sixths = torch.where(value == red, (green - blue) / divisor, near_blue) + 6 * over(turns, images)
     # Each channel is the same trapezium over the circle, 120° apart: red starts at 5 sixths, green at 3, blue at 1.
@@ -83,20 +83,20 @@ class ColourJitter(Stage):
             return self._blends(samples, factors, places, range(4))
         # Hue is dear and the blends are cheap. So hue is computed once, in the middle, with every blend before it or
         # after it as the order wants, and not in each of four places.
-        before = self._blends(samples, factors, torch.where(places < of_hue, places, -1), range(3))
-        return self._blends(shift_hue(before, turns), factors, torch.where(places > of_hue, places, -1), range(1, 4))
+        before = self._blends(samples, factors, places.masked_fill(places >= of_hue, -1), range(3))
+        return self._blends(shift_hue(before, turns), factors, places.masked_fill(places <= of_hue, -1), range(1, 4))
 
     def factors(self, numbers: Tensor, applied: Tensor) -> tuple[Tensor, Tensor]:
         """Factors (n, 3) of brightness, contrast and saturation, and turns (n,) of the hue; 1 and 0 leave all as is."""
         strengths = (self.brightness, self.contrast, self.saturation)
         drawn = [between(numbers[:, i], max(0.0, 1 - s), 1 + s) for i, s in enumerate(strengths)]
-        factors = torch.where(applied.unsqueeze(1), torch.stack(drawn, dim=1), 1.0)
-        return factors, torch.where(applied, between(numbers[:, 3], -self.hue, self.hue), 0.0)
+        factors = torch.stack(drawn, dim=1).masked_fill(~applied.unsqueeze(1), 1.0)
+        return factors, between(numbers[:, 3], -self.hue, self.hue).masked_fill(~applied, 0.0)
 
     def _blends(self, images: Tensor, factors: Tensor, places: Tensor, order: range) -> Tensor:
         """In each place of the order, the blend that each image has there; none leaves the image as it is."""
         for place in order:
-            change = torch.where(places[:, :3] == place, 1 - factors, 0.0)
+            change = (1 - factors).masked_fill(places[:, :3] != place, 0.0)
             images = blend(images, 1 - change.sum(dim=1), change[:, 1], change[:, 2])
         return images
 

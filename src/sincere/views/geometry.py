@@ -65,7 +65,7 @@ def crop_boxes(
     top, left = whole(numbers[:, -2], h - height + 1), whole(numbers[:, -1], w - width + 1)
     found, fallback = fits.any(dim=1), _central_box(h, w, ratio)
     drawn = (top, left, height, width)
-    return torch.stack([torch.where(found, a, b) for a, b in zip(drawn, fallback, strict=True)], dim=1)
+    return torch.stack([a.masked_fill(~found, b) for a, b in zip(drawn, fallback, strict=True)], dim=1)
 
 
 def _central_box(h: int, w: int, ratio: tuple[float, float]) -> tuple[float, float, float, float]:

@@ -15,6 +15,7 @@ from sincere.views.sound import FrequencyMask, Gain, SoundNoise, TimeMask, TimeS
 from sincere.views.stages import Stage
 from sincere.views.statistics import Statistics
 from sincere.views.text import PieceDropout, WordDropout
+from sincere.views.trivial import TrivialAugment
 
 # Khosla et al.'s code for CIFAR; their paper (arXiv 2004.11362, Section 4) describes others, for ImageNet. Feeney and
 # Hughes (arXiv 2309.14277, Sections 4 and 4.3) follow that code.
@@ -40,6 +41,10 @@ PRESETS: dict[Kind, dict[str, tuple[Stage, ...]]] = {
         ),
         # Ours: what supervised CIFAR networks train with, reaches in 160 epochs what the papers' need 1,000 for.
         "plain": (ShiftedCrop(4), Flip(0.5), Hole(12)),
+        # Müller and Hutter, 2021, arXiv 2103.10158: crop, flip, TrivialAugment (wide) and a hole, for CIFAR. In their
+        # code the hole has 16 pixels and may hang over the edge, and crop and flip come after the operation, with black
+        # edges. Here it is "plain" and one stage more, in the order of torchvision's training scripts.
+        "trivial": (ShiftedCrop(4), Flip(0.5), TrivialAugment(), Hole(12)),
         # Ours: nothing that would turn a 6 into a 9 or a 2 into an S.
         "digits": (Warp(), BlankPixels(0.02), PixelNoise(0.05)),
         "none": (),
@@ -98,10 +103,8 @@ def _changed(stage: Stage, change: object) -> Stage:
     assert is_dataclass(stage)
     known = [field.name for field in fields(stage)]
     if not isinstance(change, Mapping) or not set(change) <= set(known):
-        raise OptionError(
-            f"stage {stage.name!r} takes the options {', '.join(map(repr, known))} as a mapping, "
-            f"or False to leave it out: got {change!r}."
-        )
+        takes = f"the options {', '.join(map(repr, known))} as a mapping" if known else "no options, {}"
+        raise OptionError(f"stage {stage.name!r} takes {takes}, or False to leave it out: got {change!r}.")
     # JSON has lists where the stages want pairs.
     options = {key: tuple(value) if isinstance(value, list) else value for key, value in change.items()}
     return replace(stage, **options)

@@ -1,0 +1,150 @@
+"""Runs that claims and recipes share: an evaluation is taken for another one only where it is the same."""
+
+import importlib.util
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sincere.claims.laboratory import Laboratory
+from sincere.cli.run_evaluation import evaluated
+from sincere.errors import OptionError
+from sincere.evaluate import EvaluationOptions
+from sincere.recipes import find_recipe
+from sincere.recipes.measured import Figures
+from sincere.train import DataConfig
+from small_runs import small_config, small_splits
+
+ROOT = Path(__file__).parent.parent
+METHODS = ("knn", "class_means", "linear")
+
+
+@pytest.fixture(scope="module")
+def arrays(tmp_path_factory):
+    """A file of small arrays, which `evaluated` can read again to make views of them."""
+    path = tmp_path_factory.mktemp("data") / "blobs.npz"
+    data = small_splits(90).train
+    np.savez(path, X=data.inputs.numpy(), y=data.labels.numpy())
+    return str(path)
+
+
+def config(arrays):
+    return small_config(epochs=1, data=DataConfig(source=arrays))
+
+
+@pytest.fixture(scope="module")
+def run(arrays, tmp_path_factory):
+    return Laboratory(tmp_path_factory.mktemp("runs"), "off").trained("one", config(arrays))
+
+
+ASKED = EvaluationOptions(methods=METHODS, draws=100)
+OTHERS = {
+    "views": {"probe_views": 2},
+    "more views": {"probe_views": 3},
+    "l2": {"l2": 0.01},
+    "another l2": {"l2": 0.02},
+    "k": {"k": 5},
+    "another k": {"k": 7},
+    "weighted voting": {"voting": "similarity"},
+    "neighbours on features": {"neighbours_on": "features"},
+    "probes on embeddings": {"probes_on": "embeddings"},
+    "draws": {"draws": 200},
+    "seed": {"seed": 1},
+    "retrieval": {"methods": (*METHODS, "retrieval")},
+    "retrieval at other places": {"methods": (*METHODS, "retrieval"), "recall_at": (1, 3)},
+    "paper's probe": {"methods": ("linear_paper",)},
+}
+
+
+def test_an_evaluation_answers_its_own_options_and_no_others(run):
+    """Every pair of options: made by one, asked by another."""
+    options = {"plain": ASKED, **{name: replace(ASKED, **changes) for name, changes in OTHERS.items()}}
+    for made, by in options.items():
+        evaluated(run.folder.path, by)
+        for name, asked in options.items():
+            contained = made.startswith("retrieval") and name == "plain"
+            assert (run.kept_evaluation(asked) is not None) == (made == name or contained), (made, name)
+
+
+def test_retrieval_on_other_vectors_is_never_taken_from_the_folder(run):
+    """Its record does not say what it was run on."""
+    on_features = EvaluationOptions(methods=("retrieval",), draws=100, neighbours_on="features")
+    evaluated(run.folder.path, on_features)
+    assert run.kept_evaluation(on_features) is None
+
+
+def test_an_evaluation_by_views_is_not_taken_for_the_plain_one(run):
+    views = evaluated(run.folder.path, replace(ASKED, probe_views=2))
+    assert views.classifier("linear").settings["fitted_on"] == "2 views of each training sample"
+    found = run.evaluation(ASKED)
+    assert found.classifier("linear").settings["fitted_on"] == "the training samples"
+    stamp = run.folder.evaluation.stat().st_mtime_ns
+    assert run.evaluation(ASKED) == found
+    assert run.evaluation(replace(ASKED, methods=("linear",))) == found, "fewer methods are a part of it"
+    assert run.folder.evaluation.stat().st_mtime_ns == stamp, "read, not made again"
+
+
+def test_records_of_before_there_was_a_choice_are_plain(run):
+    run.evaluation(ASKED)
+    document = json.loads(run.folder.evaluation.read_text())
+    for one in document["classifiers"]:
+        one["settings"].pop("fitted_on", None)
+    run.folder.evaluation.write_text(json.dumps(document))
+    assert run.kept_evaluation(ASKED) is not None
+    assert run.kept_evaluation(replace(ASKED, probe_views=1)) is None
+
+
+@pytest.fixture
+def figures():
+    spec = importlib.util.spec_from_file_location("recipe_figures", ROOT / "benchmarks" / "recipe_figures.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def recipe_with(evaluation, arrays):
+    return replace(find_recipe("digits"), make=lambda: config(arrays), evaluation=evaluation)
+
+
+@pytest.mark.parametrize("methods", [("knn", "linear"), ("linear_paper", "linear", "class_means", "knn")])
+def test_recipes_are_measured_as_they_say(figures, arrays, tmp_path, monkeypatch, methods):
+    asked = EvaluationOptions(methods=methods, l2=0.01, probe_views=2, draws=100)
+    monkeypatch.setattr(figures, "find_recipe", lambda name: recipe_with(asked, arrays))
+    found = figures.measured("digits", arrays, tmp_path, 2)
+    assert list(found["top1"]) == [method for method in METHODS if method in methods]
+    for seed in range(2):
+        folder = tmp_path / f"digits-{seed}"
+        settings = json.loads((folder / "evaluation.json").read_text())["classifiers"]
+        linear = next(one["settings"] for one in settings if one["method"] == "linear")
+        assert (linear["fitted_on"], linear["l2"]) == ("2 views of each training sample", 0.01)
+        expected = evaluated(folder, asked)
+        for method, values in found["top1"].items():
+            assert values[seed] == expected.classifier(method).top1.value
+    monkeypatch.setattr(figures, "evaluated", None)
+    assert figures.measured("digits", arrays, tmp_path, 2)["top1"] == found["top1"], "what is there is read"
+    assert f"linear probe {Figures.of(found).spread('linear')} %" in str(Figures.of(found))
+    monkeypatch.setitem(figures.RECIPES, "digits", recipe_with(asked, arrays))
+    (row,) = list(figures.table({"digits": found}))[2:]
+    cells = [cell.strip() for cell in row.split("|")]
+    assert cells[4] == f"{Figures.of(found).spread('linear')} (2 views)"
+    assert (cells[3] == "–") == ("class_means" not in methods)
+
+
+def test_recipes_that_say_nothing_are_measured_as_before(figures, arrays, tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "find_recipe", lambda name: recipe_with(None, arrays))
+    found = figures.measured("digits", arrays, tmp_path, 1)
+    known = json.loads((ROOT / "src" / "sincere" / "recipes" / "measured.json").read_text())["digits"]
+    assert found.keys() == known.keys()
+    assert tuple(found["top1"]) == METHODS
+    plain = evaluated(tmp_path / "digits-0", EvaluationOptions(methods=METHODS))
+    assert [values[0] for values in found["top1"].values()] == [one.top1.value for one in plain.classifiers]
+
+
+def test_a_recipe_without_an_accuracy_cannot_be_measured(figures, arrays, tmp_path, monkeypatch):
+    asked = EvaluationOptions(methods=("retrieval",))
+    monkeypatch.setattr(figures, "find_recipe", lambda name: recipe_with(asked, arrays))
+    with pytest.raises(OptionError, match="must be evaluated by one of knn, class_means, linear"):
+        figures.measured("digits", arrays, tmp_path, 1)
+    assert not list(tmp_path.iterdir())
