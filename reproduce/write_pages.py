@@ -64,7 +64,9 @@ def summary(results: dict[int, ClaimResult]) -> str:
 
 
 def verdict(result: ClaimResult | None) -> str:
-    return "not run yet" if result is None else f"{result.verdict}{'' if result.form == 'full' else ', quick form'}"
+    if result is None:
+        return "not run yet"
+    return result.verdict if result.form == "full" else f"{result.verdict}, {result.form} form"
 
 
 def page(results: dict[int, ClaimResult]) -> str:

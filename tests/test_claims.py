@@ -54,7 +54,11 @@ def test_the_list_is_whole():
 def test_full_forms_ask_for_their_data_before_anything_else(tmp_path):
     with pytest.raises(InputError, match="--data cifar10=PATH"):
         reproduce("table-2", form="full", out=tmp_path)
-    with pytest.raises(OptionError, match="'quick' or 'full'"):
+    with pytest.raises(OptionError, match="only claims on CIFAR have a fast form"):
+        reproduce("lemma-2", form="fast", out=tmp_path)
+    with pytest.raises(InputError, match="needs cifar10"):
+        reproduce("table-2", form="fast", out=tmp_path)
+    with pytest.raises(OptionError, match="'quick', 'fast', 'full'"):
         reproduce("table-2", form="slow", out=tmp_path)
     assert not list(tmp_path.iterdir())
 
@@ -237,3 +241,20 @@ def test_full_forms_are_the_papers_runs(tmp_path):
     graf = graf_training.experiment(conditions)
     assert graf.plain.data.source == "cifar100:hundred.tar.gz"
     build_views("plain", kind="image", statistics=Statistics((0.5,) * 3, (0.2,) * 3), **graf.plain.views.options)
+
+
+def test_fast_forms_have_the_papers_settings_and_a_small_network(tmp_path, monkeypatch):
+    data = {"cifar10": "ten.tar.gz", "cifar100": "hundred.tar.gz"}
+    fast, full = (experiments(Conditions(form, 0, Laboratory(tmp_path), data)) for form in ("fast", "full"))
+    for small, large in zip(fast, full, strict=True):
+        changed = {line.partition(":")[0] for line in small.config("supcon", 0).differences(large.config("supcon", 0))}
+        assert {name.partition(".")[0] for name in changed} == {"encoder", "schedule", "compute", "epochs"}
+        assert small.seeds == (0, 1, 2)
+        assert small.data == large.data  # so that the paper's figures stand beside ours
+    asked = []
+    monkeypatch.setattr(Laboratory, "trained", lambda self, name, config: asked.append(name))
+    fast[0].run("sincere", 1)
+    assert asked == ["cifar10-fast-sincere-1"]  # never taken for a run of the full form
+    graf = graf_training.experiment(Conditions("fast", 0, Laboratory(tmp_path), data))
+    assert graf.plain.encoder.name == "short_cnn"
+    assert graf.plain.epochs == 40

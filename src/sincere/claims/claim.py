@@ -28,8 +28,13 @@ class Conditions:
     def full(self) -> bool:
         return self.form == "full"
 
+    @property
+    def on_cifar(self) -> bool:
+        """Does it train on CIFAR, with the paper's network and epochs or with a fast one?"""
+        return self.form != "quick"
+
     def path_of(self, name: str) -> str:
-        """Where a data set is; the full forms need real ones."""
+        """Where a data set is; the fast and full forms need real ones."""
         if name not in self.data:
             raise InputError(
                 f"this claim needs {name}: say where it is with --data {name}=PATH (data={{{name!r}: PATH}} in Python)."
@@ -58,7 +63,7 @@ class Claim:
     """One claim by number and name.
 
     statement: what the paper says, in our words. paper: its figure, or what would have to be seen.
-    needs: data sets that the full form reads from the user's disk.
+    needs: data sets that the fast and the full form read from the user's disk.
     """
 
     number: int

@@ -1,7 +1,8 @@
 """The training experiments that several claims read: the same runs, trained once.
 
 The quick form trains a small CNN on scikit-learn's digits; the full form a ResNet-18 on CIFAR with the paper's settings
-(Feeney and Hughes, 2023, Section 4.3), whose ResNet-50 takes four times as long.
+(Feeney and Hughes, 2023, Section 4.3), whose ResNet-50 takes four times as long. The fast form has CIFAR and the same
+settings too, but a short network and few epochs: a run takes less than a minute of one GPU, so there are three of each.
 """
 
 from collections.abc import Iterator
@@ -11,11 +12,12 @@ from sincere.claims.claim import Conditions
 from sincere.claims.laboratory import Trained
 from sincere.evaluate import Evaluation, EvaluationOptions
 from sincere.evaluate.options import Method
-from sincere.recipes.cifar import LossName, paper
+from sincere.recipes.cifar import AT_ONCE, LossName, paper
 from sincere.recipes.demo import demo_configs
-from sincere.train import LossConfig, TrainConfig
+from sincere.train import EncoderConfig, LossConfig, TrainConfig
 
 QUICK_SEEDS = 3
+FAST_EPOCHS = 40
 BOTH: tuple[LossName, ...] = ("sincere", "supcon")
 
 
@@ -29,6 +31,7 @@ class Experiment:
     plain: TrainConfig
     probe: Method  # which linear classifier speaks for it
     conditions: Conditions
+    l2: float | None = None  # of the linear classifier, where it was chosen before
 
     def config(self, loss: LossName, seed: int) -> TrainConfig:
         return replace(self.plain, loss=LossConfig(loss, self.plain.loss.temperature), seed=seed)
@@ -39,7 +42,7 @@ class Experiment:
 
     def variant(self, name: str, config: TrainConfig) -> Trained:
         """Trained with any other settings, under a name of its own."""
-        name = f"{self.data}-{name}"
+        name = f"{self.data}{'-fast' if self.conditions.form == 'fast' else ''}-{name}"
         self.conditions.say(f"run {name}")
         return self.conditions.laboratory.trained(name, config)
 
@@ -52,7 +55,7 @@ class Experiment:
         methods: tuple[Method, ...] = ("knn", "class_means", "linear")
         if self.probe == "linear_paper":
             methods = (*methods, "linear_paper")
-        return run.evaluation(EvaluationOptions(methods=methods))
+        return run.evaluation(EvaluationOptions(methods=methods, l2=self.l2))
 
     @property
     def rows_of_a_batch(self) -> int:
@@ -61,8 +64,8 @@ class Experiment:
 
 
 def experiments(conditions: Conditions) -> tuple[Experiment, ...]:
-    """Digits for the quick form, CIFAR-10 and CIFAR-100 for the full one."""
-    if not conditions.full:
+    """Digits for the quick form, CIFAR-10 and CIFAR-100 for the others."""
+    if not conditions.on_cifar:
         return (digits(conditions),)
     return (cifar(conditions, 10), cifar(conditions, 100))
 
@@ -89,9 +92,25 @@ def few_digits(conditions: Conditions, *, seeds: int = QUICK_SEEDS) -> Experimen
 
 
 def cifar(conditions: Conditions, classes: int) -> Experiment:
-    """One run each, as in the paper."""
+    """One run each, as in the paper; or three with a small network."""
     plain = paper("sincere", classes, "resnet18")
     source = f"cifar{classes}:{conditions.path_of(f'cifar{classes}')}"
     plain = replace(plain, data=replace(plain.data, source=source))
+    if not conditions.full:
+        return _fast(conditions, classes, plain)
     title = f"CIFAR-{classes}, ResNet-18 (the paper: ResNet-50), {plain.epochs:,} epochs, batch 512"
     return Experiment(f"cifar{classes}", title, (conditions.seed,), plain, "linear_paper", conditions)
+
+
+def _fast(conditions: Conditions, classes: int, plain: TrainConfig) -> Experiment:
+    """The paper's settings but for network and epochs, and recorded in place of compiled."""
+    plain = replace(
+        plain,
+        encoder=EncoderConfig("short_cnn", {"activation": "relu"}),
+        schedule=replace(plain.schedule, warmup_epochs=1),
+        compute=AT_ONCE,
+        epochs=FAST_EPOCHS,
+    )
+    title = f"CIFAR-{classes}, short_cnn (the paper: ResNet-50), {plain.epochs} epochs (the paper: 1,000), batch 512"
+    seeds = tuple(range(conditions.seed, conditions.seed + QUICK_SEEDS))
+    return Experiment(f"cifar{classes}", title, seeds, plain, "linear", conditions, l2=0.01)

@@ -8,7 +8,7 @@ from sincere.checks import check_choice
 from sincere.errors import InputError
 
 FORMAT = "sincere.claim/1"
-Form: TypeAlias = Literal["quick", "full"]
+Form: TypeAlias = Literal["quick", "fast", "full"]
 # "answered" is for the questions that the papers leave open: there is nothing to reproduce.
 Verdict: TypeAlias = Literal["reproduced", "partly", "not reproduced", "answered"]
 

@@ -7,11 +7,11 @@ from sincere.claims.record import ClaimResult, Form
 from sincere.claims.registry import CLAIMS
 from sincere.claims.reproduce import Kept
 
-FORMS: tuple[Form, ...] = ("full", "quick")
+FORMS: tuple[Form, ...] = ("full", "fast", "quick")  # what says more comes first
 
 
 def kept_results(out: str | Path) -> dict[int, ClaimResult]:
-    """The best result of each claim that a folder holds: the full form's, else the quick one's."""
+    """The best result of each claim that a folder holds: the full form's, else the fast one's, else the quick one's."""
     found = {}
     for claim in CLAIMS:
         for form in FORMS:
@@ -39,7 +39,7 @@ def _ours(result: ClaimResult) -> str:
 
 
 def _verdict(result: ClaimResult) -> str:
-    size = "" if result.form == "full" else " (quick form)"
+    size = "" if result.form == "full" else f" ({result.form} form)"
     return f"**{result.verdict}**{size}"
 
 

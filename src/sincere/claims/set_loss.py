@@ -16,7 +16,7 @@ LOSSES = {"set_nce": "set loss", "sincere": "SINCERE", "supcon": "SupCon"}
 
 
 def set_loss(conditions: Conditions) -> Outcome:
-    one = cifar(conditions, 10) if conditions.full else few_digits(conditions)
+    one = cifar(conditions, 10) if conditions.on_cifar else few_digits(conditions)
     sides = {name: objective(one, name, title, loss=contrastive(name, one)) for name, title in LOSSES.items()}
     ours = sides["set_nce"]
     differences = [difference(ours, sides[name], one.probe) for name in ("sincere", "supcon")]

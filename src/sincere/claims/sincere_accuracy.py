@@ -187,8 +187,8 @@ def _draw_confusions(figure: "Figure", matrices: list[Tensor], names: tuple[str,
 
 def learning_rates(conditions: Conditions) -> Outcome:
     """Accuracy over the paper's learning rates."""
-    one = cifar(conditions, 10) if conditions.full else digits(conditions, seeds=1)
-    epochs = 100 if conditions.full else one.plain.epochs
+    one = cifar(conditions, 10) if conditions.on_cifar else digits(conditions, seeds=1)
+    epochs = min(100, one.plain.epochs)
     accuracy: dict[tuple[str, float], Measured] = {}
     for loss in BOTH:
         for rate in RATES:

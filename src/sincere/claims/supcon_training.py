@@ -21,7 +21,7 @@ POSITIVES = (1, 2, 4, 8)
 
 
 def experiment(conditions: Conditions) -> Experiment:
-    return cifar(conditions, 10) if conditions.full else few_digits(conditions)
+    return cifar(conditions, 10) if conditions.on_cifar else few_digits(conditions)
 
 
 def against_baselines(conditions: Conditions) -> Outcome:
@@ -30,7 +30,8 @@ def against_baselines(conditions: Conditions) -> Outcome:
     supcon = objective(one, "supcon", "SupCon", loss=contrastive("supcon", one))
     entropy = objective(one, "cross-entropy", "cross-entropy", objective="cross_entropy")
     infonce = objective(one, "infonce", "InfoNCE without labels", loss=contrastive("infonce", one))
-    printed = {"SupCon": "96.0", "cross-entropy": "95.0", "InfoNCE without labels": "93.6"} if conditions.full else {}
+    printed = {"SupCon": "96.0", "cross-entropy": "95.0", "InfoNCE without labels": "93.6"}
+    printed = printed if conditions.on_cifar else {}
     differences = (difference(supcon, entropy, one.probe), difference(supcon, infonce, one.probe))
     sides = (supcon, entropy, infonce)
     accuracies = [accuracy(side, one.probe, paper=printed.get(side.title)) for side in sides]

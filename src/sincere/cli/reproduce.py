@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from sincere.claims import kept_results, listing, markdown_table, reproduce
+from sincere.claims.record import Form
 from sincere.cli import options
 from sincere.cli.output import say, tell, tell_json
 from sincere.errors import OptionError
@@ -15,11 +16,14 @@ Name = Annotated[
     typer.Argument(metavar="[CLAIM]", help="Its name or number; without one, the list of all.", show_default=False),
 ]
 Full = Annotated[bool, typer.Option("--full", help="At the paper's size: real data, and a GPU where it trains.")]
+Fast = Annotated[
+    bool, typer.Option("--fast", help="Claims on CIFAR: real images, a small network, three seeds; minutes of a GPU.")
+]
 Out = Annotated[Path, typer.Option("--out", help="Where results are kept.")]
 Runs = Annotated[Path | None, typer.Option("--runs", help="Where trained models are kept; OUT/runs unless given.")]
 Data = Annotated[
     list[str] | None,
-    typer.Option("--data", metavar="NAME=PATH", help="Where a data set is, for full forms: cifar10=PATH."),
+    typer.Option("--data", metavar="NAME=PATH", help="Where a data set is, for fast and full forms: cifar10=PATH."),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Of everything random.")]
 Table = Annotated[bool, typer.Option("--table", help="Print the kept results as a Markdown table.")]
@@ -28,6 +32,7 @@ Table = Annotated[bool, typer.Option("--table", help="Print the kept results as 
 def reproduce_claim(
     claim: Name = None,
     full: Full = False,
+    fast: Fast = False,
     out: Out = Path("reproduce"),
     runs: Runs = None,
     data: Data = None,
@@ -48,9 +53,10 @@ def reproduce_claim(
         else:
             tell(markdown_table(kept) if table else "\n".join(listing(kept)))
         return
-    result = reproduce(
-        claim, form="full" if full else "quick", out=out, runs=runs, data=_places(data or []), seed=seed, say=say
-    )
+    if full and fast:
+        raise OptionError("--full and --fast are two forms of a claim: give one of them.")
+    form: Form = "full" if full else "fast" if fast else "quick"
+    result = reproduce(claim, form=form, out=out, runs=runs, data=_places(data or []), seed=seed, say=say)
     tell_json(result.to_json()) if json else tell(str(result))
 
 
