@@ -1,6 +1,7 @@
 """Optimizers and schedule against float64 loops written from their papers, and Muon against an exact decomposition."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -174,6 +175,16 @@ def test_decay_on_all_or_on_matrices(decay, expected):
     spared = [p for group in made.groups if group["weight_decay"] == 0 for p in group["params"]]
     assert len(spared) == expected + 1  # the temperature is never decayed
     assert "loss.log_temperature" in made.named
+
+
+@pytest.mark.parametrize(("own", "expected"), [(None, 0.05), (1e-4, 1e-4), (0.0, 0.0)])
+def test_what_muon_leaves_to_others_may_decay_by_itself(own, expected):
+    config = OptimizerConfig("muon", weight_decay=0.05, others="sgd", others_weight_decay=own)
+    moved, others = build_optimizers(config, Toy(), nn.Module()).parts
+    assert {group["weight_decay"] for group in moved.param_groups} == {0.05}
+    assert {group["weight_decay"] for group in others.param_groups} == {expected}
+    plain = build_optimizers(replace(config, name="sgd"), Toy(), nn.Module())
+    assert {group["weight_decay"] for group in plain.groups} == {0.05}
 
 
 @pytest.mark.parametrize("name", ["sgd", "adamw", "lars", "muon"])

@@ -183,7 +183,8 @@ class OptimizerConfig:
     momentum, nesterov: of sgd, lars and muon. betas, eps: of adamw, and of muon's other parameters.
     trust: LARS's η, the share of a weight's norm that a step may move it by.
     decay: weight decay on "all" parameters, as the papers' code does, or on "matrices" alone (no biases, no norms).
-    others, others_lr: muon moves matrices inside the network; what optimizer moves the rest, and how fast.
+    others, others_lr, others_weight_decay: muon moves matrices inside the network; what optimizer moves the rest, how
+        fast, and with which weight decay: muon's own unless it is given, which is much for sgd.
     clip_norm: scale gradients down to this norm where they exceed it.
     """
 
@@ -198,11 +199,13 @@ class OptimizerConfig:
     trust: float = 1e-3
     others: Literal["adamw", "sgd"] = "adamw"
     others_lr: float = 1e-3
+    others_weight_decay: float | None = None
     clip_norm: float | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_at_least(0, weight_decay=self.weight_decay, momentum=self.momentum, eps=self.eps)
+        decays = {"weight_decay": self.weight_decay, "others_weight_decay": self.others_weight_decay}
+        check_at_least(0, **decays, momentum=self.momentum, eps=self.eps)
         for name in ("lr", "others_lr", "trust", "clip_norm"):
             if (value := getattr(self, name)) is not None and value <= 0:
                 raise OptionError(f"{name} must be positive: got {value}.")

@@ -115,10 +115,12 @@ def hidden_matrices(network: nn.Module) -> set[str]:
 
 
 def _groups(config: OptimizerConfig, named: Named, of_loss: Named) -> list[dict[str, Any]]:
+    own = config.others_weight_decay if config.name == "muon" else None
+    decay = config.weight_decay if own is None else own
     decayed = [p for p in named.values() if config.decay == "all" or p.ndim > 1]
     spared = [p for p in named.values() if not (config.decay == "all" or p.ndim > 1)] + list(of_loss.values())
     groups = [
-        {"params": decayed, "weight_decay": config.weight_decay},
+        {"params": decayed, "weight_decay": decay},
         {"params": spared, "weight_decay": 0.0},  # a decayed temperature would drift to its floor's neighbourhood
     ]
     return [group for group in groups if group["params"]]
