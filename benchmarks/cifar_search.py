@@ -30,6 +30,7 @@ from sincere.evaluate.linear import fit_logistic
 from sincere.recipes import find_recipe
 from sincere.runs import RunFolder, provenance, read_metrics
 from sincere.train import TrainConfig, train
+from timing import git_commit
 
 STRENGTHS = (1e-1, 1e-2, 1e-3, 1e-4)
 VIEWS = 4  # of each training image, for the classifier that is fitted on views
@@ -96,6 +97,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=540.0, help="seconds in all")
     parser.add_argument("--out", type=Path, default=None)
     parser.add_argument("--show", default="off")
+    parser.add_argument("--commit", default=git_commit(), help="of the code, where it was copied without its history")
     given = parser.parse_intermixed_args()
     began = perf_counter()
     first = configured(given.recipe, given.source, given.variants[0], 0)
@@ -115,16 +117,16 @@ def main() -> None:
             shown = {name: round(value, 2) for name, value in row.items() if isinstance(value, float)}
             print(f"{variant or 'as it is'} | seed {seed} | {json.dumps(shown)}", flush=True)
             if given.out is not None:
-                _write(given.out, rows, given.recipe)
+                _write(given.out, rows, given.recipe, given.commit)
 
 
-def _write(path: Path, rows: list[dict[str, Any]], recipe: str) -> None:
+def _write(path: Path, rows: list[dict[str, Any]], recipe: str, commit: str) -> None:
     found = provenance(seed=0)
     more = {
         "recipe": recipe,
         "device": ", ".join(found["hardware"].get("gpus", ["CPU"])),
         "torch": found["versions"]["torch"],
-        "commit": found["sincere_commit"],
+        "commit": commit,
     }
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, [*rows[0], *more])

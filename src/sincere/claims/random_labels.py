@@ -100,8 +100,9 @@ def _measured(what: str, estimate: Estimate, seeds: int, paper: str | None) -> M
 
 
 def _draw(figure: "Figure", found: Sequence[RandomLabels]) -> None:
-    axes = figure.subplots(1, len(found), squeeze=False)[0]
-    for axis, one in zip(axes, found, strict=True):
+    columns = 2
+    axes = figure.subplots(-(-len(found) // columns), columns, squeeze=False)
+    for axis, one in zip(axes.flat, found, strict=True):
         for shift, loss in zip((-0.8, 0.0, 0.8), LOSSES, strict=True):
             places = [100 * share for share in one.shares]
             steps = [one.steps(loss, share) for share in one.shares]
@@ -109,11 +110,21 @@ def _draw(figure: "Figure", found: Sequence[RandomLabels]) -> None:
             for place, each in zip(places, steps, strict=True):
                 axis.scatter([place + shift] * len(each), each, s=12, color=COLOURS[loss], alpha=0.6, linewidths=0)
         name = "SGD" if one.optimizer == "sgd" else "Adam"
-        axis.set(title=f"{name}, {one.samples:,} samples", xlabel="% of labels random", ylim=(0, None))
+        axis.set(title=f"{name}, {one.samples:,} samples", ylim=(0, None))
         axis.set_xticks([100 * share for share in one.shares])
-    axes[0].set_ylabel(f"steps to fit {100 * found[0].threshold:g} % of the labels")
-    axes[0].legend(
-        frameon=False, title=f"lines: mean of {len(found[0].steps(LOSSES[0], 1.0))} seeds", fontsize=8, title_fontsize=8
+    for axis in axes[-1]:
+        axis.set_xlabel("% of labels random")
+    figure.supylabel(f"steps to fit {100 * found[0].threshold:g} % of the labels", fontsize="medium")
+    seeds = len(found[0].steps(LOSSES[0], 1.0))
+    title = f"dots: {seeds} seeds; lines: their mean"
+    figure.legend(
+        *axes[0, 0].get_legend_handles_labels(),
+        title=title,
+        loc="outside lower center",
+        ncols=len(LOSSES),
+        frameon=False,
+        fontsize=8,
+        title_fontsize=8,
     )
 
 
