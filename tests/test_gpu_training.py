@@ -33,10 +33,9 @@ def images(samples: int = 120) -> Splits:
 def session(compile: str, **changes):
     compute = ComputeConfig(device="cuda", precision="bf16", channels_last=True, compile=compile)
     config = small_config(
-        encoder=EncoderConfig("short_cnn", {"channels": [8, 16, 16]}),
         batches=BatchesConfig(32, "shuffled", drop_last=False),
         compute=compute,
-        **changes,
+        **{"encoder": EncoderConfig("short_cnn", {"channels": [8, 16, 16]}), **changes},
     )
     return build_session(config, images(), torch.device("cuda"), Processes())
 
@@ -72,3 +71,31 @@ def test_a_replay_reads_the_new_batch():
     again = made.step(plan.batch(0), step=4, epoch=0, share=1e-9).item()
     assert made.step(plan.batch(0), step=4, epoch=0, share=1e-9).item() == pytest.approx(again, rel=1e-3)
     assert made.step(plan.batch(1), step=4, epoch=0, share=1e-9).item() != pytest.approx(again, rel=1e-3)
+
+
+class Looks(torch.nn.Module):
+    """An encoder that looks at its numbers, which no CUDA graph can record: `test_gpu_training:Looks`."""
+
+    feature_dim = 4
+
+    def __init__(self, shape):
+        super().__init__()
+        self.layer = torch.nn.Linear(shape[0], 4)
+
+    def forward(self, images):
+        means = images.mean(dim=(2, 3))
+        return self.layer(means) if means.sum().item() < 1e9 else means
+
+
+def test_what_cannot_be_recorded_goes_on_plainly():
+    one = {"views": ViewsConfig("plain", 1, SMALL)}
+    made, plain = (session(how, **one, encoder=EncoderConfig(f"{__name__}:Looks")) for how in ("graphs", "off"))
+
+    def losses(one):
+        batch = one.planner.plan(0).batch(0)
+        return [one.step(batch, step=step, epoch=0, share=0.5).item() for step in range(6)]
+
+    with pytest.warns(RuntimeWarning, match="could not be recorded"):
+        values = losses(made)
+    assert values == pytest.approx(losses(plain), rel=1e-2)
+    assert not made.step.recorded.recordings

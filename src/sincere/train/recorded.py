@@ -1,5 +1,6 @@
 """Forward and backward of a step as a CUDA graph: recorded once for a size of batch, then replayed without Python."""
 
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
@@ -16,7 +17,7 @@ class RecordedSteps:
 
     Nothing is compiled, so it is ready as soon as a plain step would be; and a replay costs one launch, so that the GPU
     never waits for Python. What is recorded must not look at numbers on the device, and its random numbers have to come
-    in as inputs.
+    in as inputs. Where something cannot be recorded, an encoder of the user's say, steps go on plainly, with a warning.
     """
 
     def __init__(
@@ -26,6 +27,7 @@ class RecordedSteps:
         self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
         self.recordings: dict[int, Recording] = {}
         self.seen: dict[int, int] = {}
+        self.most = MOST_GRAPHS
         self.stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
     def __call__(self, inputs: Tensor, numbers: Tensor, labels: Tensor) -> Results:
@@ -34,10 +36,10 @@ class RecordedSteps:
         if size in self.recordings:
             return self.recordings[size](inputs, numbers, labels)
         self.seen[size] = self.seen.get(size, 0) + 1
-        if self.seen[size] > WARM_UP and len(self.recordings) < MOST_GRAPHS:
-            pool = next((made.graph.pool() for made in self.recordings.values()), None)
-            self.recordings[size] = Recording(self.run, self.parameters, (inputs, numbers, labels), pool, self.stream)
-            return self.recordings[size](inputs, numbers, labels)
+        if self.seen[size] > WARM_UP and len(self.recordings) < self.most:
+            self._record(inputs, numbers, labels)
+            if size in self.recordings:
+                return self.recordings[size](inputs, numbers, labels)
         # On the stream of the recording: what libraries keep for each stream is in place when it begins.
         here = torch.cuda.current_stream()
         self.stream.wait_stream(here)
@@ -45,6 +47,22 @@ class RecordedSteps:
             results = self.run(inputs, numbers, labels)
         here.wait_stream(self.stream)
         return results
+
+    def _record(self, *given: Tensor) -> None:
+        pool = next((made.graph.pool() for made in self.recordings.values()), None)
+        try:
+            self.recordings[len(given[0])] = Recording(self.run, self.parameters, given, pool, self.stream)
+        except RuntimeError as error:
+            self.most = 0
+            reason = str(error).partition("\n")[0]
+            warnings.warn(
+                f"compute.compile='graphs': a step could not be recorded as a CUDA graph, training goes on without. A "
+                f"forward pass must not look at numbers on the device (.item(), if tensor.any()): {reason}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            for parameter in self.parameters:
+                parameter.grad = None
 
 
 class Recording:
@@ -54,7 +72,7 @@ class Recording:
         self,
         run: Callable[[Tensor, Tensor, Tensor], Results],
         parameters: list[nn.Parameter],
-        given: tuple[Tensor, Tensor, Tensor],
+        given: tuple[Tensor, ...],
         pool: Any,
         stream: torch.cuda.Stream,
     ) -> None:
