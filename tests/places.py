@@ -40,7 +40,7 @@ class Place:
     def loss(self, case: LossCase, *args: Any, **options: Any) -> Tensor:
         return case.call(*args, backend=self.backend, **options)
 
-    def same(self, a: Tensor, b: Tensor) -> None:
+    def assert_same(self, a: Tensor, b: Tensor) -> None:
         torch.testing.assert_close(a, b, rtol=self.tolerance, atol=self.tolerance / 100)
 
     def about(self, expected: float, digits: float = 0.0) -> Any:

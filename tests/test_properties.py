@@ -32,35 +32,35 @@ class TestSymmetries:
         z, labels, _ = draw(case, place)
         order = place.labels(torch.randperm(z.shape[0]))
         per_anchor = place.loss(case, z, labels, reduction="none")
-        place.same(place.loss(case, z[order], labels[order], reduction="none"), per_anchor[order])
+        place.assert_same(place.loss(case, z[order], labels[order], reduction="none"), per_anchor[order])
 
     def test_names_of_classes(self, case, place):
         z, labels, _ = draw(case, place)
         renamed = place.labels([907, -55, 10**12])[labels]
-        place.same(place.loss(case, z, renamed), place.loss(case, z, labels))
+        place.assert_same(place.loss(case, z, renamed), place.loss(case, z, labels))
 
     @pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean"])
     def test_rotation(self, case, place, similarity):
         z, labels, _ = draw(case, place)
         rotation = place.put(torch.linalg.qr(torch.randn(4, 4, dtype=torch.float64))[0])
         options = {"similarity": similarity, "temperature": 0.5}
-        place.same(place.loss(case, z @ rotation, labels, **options), place.loss(case, z, labels, **options))
+        place.assert_same(place.loss(case, z @ rotation, labels, **options), place.loss(case, z, labels, **options))
 
     def test_scale_of_embeddings(self, case, place):
         z, labels, _ = draw(case, place)
         scales = place.rand(*z.shape[:-1], 1) * 9 + 0.1
-        place.same(place.loss(case, z * scales, labels), place.loss(case, z, labels))
+        place.assert_same(place.loss(case, z * scales, labels), place.loss(case, z, labels))
 
     def test_order_of_views(self, case, place):
         z, labels = place.randn(6, 3, 4), place.labels([0, 0, 1, 1, 2, 2])
-        place.same(place.loss(case, z.flip(1), labels), place.loss(case, z, labels))
+        place.assert_same(place.loss(case, z.flip(1), labels), place.loss(case, z, labels))
 
     def test_views_are_folded_samples(self, case, place):
         if case.needs_views:
             pytest.skip("this loss tells views from other members of a class")
         z, labels = place.randn(6, 2, 4), place.labels([0, 0, 1, 1, 2, 2])
         folded = place.loss(case, z.flatten(0, 1), labels.repeat_interleave(2))
-        place.same(place.loss(case, z, labels), folded)
+        place.assert_same(place.loss(case, z, labels), folded)
 
     def test_contrasts_equal_to_the_batch_add_the_anchor_itself(self, case, place):
         """Given contrasts are all others: nobody is left out as oneself, so each anchor gains itself as a positive."""
@@ -75,14 +75,14 @@ class TestSymmetries:
         weights = place.rand(len(labels)) + 0.1
         for reduction in ("mean", "mean_all", "class_mean"):
             a = place.loss(case, z, labels, weights=weights, reduction=reduction)
-            place.same(place.loss(case, z, labels, weights=weights * 7, reduction=reduction), a)
+            place.assert_same(place.loss(case, z, labels, weights=weights * 7, reduction=reduction), a)
 
     def test_weight_zero_is_no_anchor_but_a_contrast(self, case, place):
         z, labels, _ = draw(case, place)
         weights = place.put(torch.ones(len(labels)))
         weights[0] = 0
         per_anchor = place.loss(case, z, labels, reduction="none")
-        place.same(place.loss(case, z, labels, weights=weights), per_anchor[1:].mean())
+        place.assert_same(place.loss(case, z, labels, weights=weights), per_anchor[1:].mean())
 
 
 EDGES = {
@@ -188,22 +188,22 @@ class TestIdentities:
             if case.name in ("eps_supinfonce", "decoupled"):
                 continue  # a margin, and a denominator without the positive: they differ even then
             scale = 0.6 if case.name == "spread" else 1  # its second term is 0 with one positive
-            place.same(place.loss(case, z, labels), scale * expected)
+            place.assert_same(place.loss(case, z, labels), scale * expected)
 
     def test_epsilon_zero_and_alpha_zero_are_sincere(self, place):
         z, labels = place.randn(6, 2, 5), place.labels([0, 0, 1, 1, 1, 2])
         expected = SF.sincere(z, labels, backend=place.backend)
-        place.same(SF.eps_supinfonce(z, labels, epsilon=0.0, backend=place.backend), expected)
-        place.same(SF.spread(z, labels, alpha=0.0, backend=place.backend), expected)
+        place.assert_same(SF.eps_supinfonce(z, labels, epsilon=0.0, backend=place.backend), expected)
+        place.assert_same(SF.spread(z, labels, alpha=0.0, backend=place.backend), expected)
 
     def test_one_hot_soft_and_pair_labels_are_supcon(self, place):
         if place.knows_classes_only:
             pytest.skip("no kernels for these labels")
         z, labels = place.randn(10, 5), place.labels(torch.arange(10) % 4)
         expected = SF.supcon(z, labels, backend=place.backend)
-        place.same(SF.soft_label(z, place.put(torch.eye(4))[labels], backend=place.backend), expected)
+        place.assert_same(SF.soft_label(z, place.put(torch.eye(4))[labels], backend=place.backend), expected)
         pairs = place.put(labels[:, None] == labels) * 3
-        place.same(SF.soft_label(z, pairs, targets="pairs", backend=place.backend), expected)
+        place.assert_same(SF.soft_label(z, pairs, targets="pairs", backend=place.backend), expected)
 
     def test_one_hot_multi_labels_are_classes(self, place):
         if place.knows_classes_only:
@@ -212,9 +212,9 @@ class TestIdentities:
         hot = place.labels(torch.eye(4))[labels]
         for case in LOSSES[:-1]:
             for positives in ("any", "jaccard") if case.name != "set_nce" else ("any",):
-                place.same(place.loss(case, z, hot, positives=positives), place.loss(case, z, labels))
+                place.assert_same(place.loss(case, z, hot, positives=positives), place.loss(case, z, labels))
                 by_class = place.loss(case, z, hot, positives=positives, reduction="class_mean")
-                place.same(by_class, place.loss(case, z, labels, reduction="class_mean"))
+                place.assert_same(by_class, place.loss(case, z, labels, reduction="class_mean"))
 
     def test_infonce_with_paired_contrasts_and_a_queue(self, place):
         """Momentum contrast: softmax over one key and the queue, straight from the formula."""
@@ -222,14 +222,14 @@ class TestIdentities:
         unit = torch.nn.functional.normalize
         logits = unit(z, dim=1) @ unit(keys, dim=1).T / 0.2
         expected = torch.nn.functional.cross_entropy(logits, place.labels(torch.arange(4)))
-        place.same(SF.infonce(z, keys, temperature=0.2, backend=place.backend), expected)
+        place.assert_same(SF.infonce(z, keys, temperature=0.2, backend=place.backend), expected)
 
     def test_batch_against_itself_as_contrasts_with_include_batch_of_nothing(self, place):
         z, labels = place.randn(6, 3), place.labels([0, 0, 1, 1, 2, 2])
         nothing = place.randn(0, 3), place.labels([])
         for case in filter(place.takes, LOSSES[:-1]):
             joined = place.loss(case, z, labels, *nothing, include_batch=True)
-            place.same(joined, place.loss(case, z, labels))
+            place.assert_same(joined, place.loss(case, z, labels))
             assert place.loss(case, z, labels, *nothing).item() == 0
 
 
