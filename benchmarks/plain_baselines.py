@@ -3,7 +3,8 @@
     python benchmarks/plain_baselines.py letter=letter.npz banking77=banking77 trec6=trec:TREC
 
 Arrays: the nearest neighbour by the raw features. Texts: TF-IDF of words and pairs of words, and a linear SVM
-(scikit-learn, C = 1). Nothing is tuned. Rows go to benchmarks/results/plain_baselines.csv.
+(scikit-learn, C = 1). Nothing is tuned. Rows go to benchmarks/results/plain_baselines.csv, where those of other recipes
+stay as they are.
 """
 
 import argparse
@@ -44,22 +45,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipes", nargs="+", metavar="NAME=DATA")
     given = parser.parse_args()
-    rows = []
+    with RESULTS.open(newline="") as file:
+        rows = {row["recipe"]: row for row in csv.DictReader(file)}
     for word in given.recipes:
         name, _, source = word.partition("=")
         # A recipe's own split; what it holds out to look at on its way, a plain method may learn from.
         splits = opened(replace(find_recipe(name).config.data, source=source, validation_share=0.0))
         title, method = METHODS[splits.train.kind]
         right = method(splits.train, splits.test) == splits.test.labels.numpy()
-        rows.append({
+        rows[name] = {
             "recipe": name, "method": title, "top1": round(float(right.mean()), 5), "test_samples": len(right),
             "train_samples": len(splits.train), "scikit-learn": sklearn.__version__,
-        })  # fmt: skip
+        }  # fmt: skip
         print(f"{name}: {title} {100 * right.mean():.2f} % of {len(right):,}", flush=True)
     with RESULTS.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
+        writer = csv.DictWriter(file, list(next(iter(rows.values()))))
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows(rows.values())
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def launches(capability: int) -> Iterator[tuple[str, launch.Launch, torch.dtype,
     yield "supcon statistics bfloat16", other.statistics, half, half
     yield "supcon gradient bfloat16", other.gradient, half, half
     how = launch.PRECISIONS["bfloat16"]
-    one_sided = launch.gradient_launch(16384, 128, True, "row", how, pushes=False, pulls=True)
+    one_sided = launch.gradient_launch(16384, 128, launch.Forces(True, "row", how, pushes=False, pulls=True))
     yield "anchors' gradient bfloat16", one_sided, half, half
     wide = program("sincere", 16384, 300, half)
     for pairs in wide.gradient.launches.values():

@@ -114,9 +114,8 @@ def whitening(images: Tensor) -> Tensor:
     total, squares, count = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64), 0
     step = max(1, PIXELS_AT_ONCE // max(1, images[0].numel()))  # patches take eight times the room
     for first in range(0, len(images), step):
-        patches = (
-            images[first : first + step].double().unfold(2, PATCH, 1).unfold(3, PATCH, 1)
-        )  # (n, c, rows, columns, 2, 2)
+        part = images[first : first + step].double()
+        patches = part.unfold(2, PATCH, 1).unfold(3, PATCH, 1)  # (n, c, rows, columns, 2, 2)
         patches = patches.permute(0, 2, 3, 1, 4, 5).reshape(-1, channels * PATCH * PATCH)
         total, squares, count = total + patches.sum(dim=0), squares + patches.T @ patches, count + len(patches)
     mean = total / count

@@ -13,7 +13,7 @@ MOST_GRAPHS = 4  # sizes of batches; each keeps the addresses of its activations
 
 
 class RecordedSteps:
-    """Runs `forward_and_backward` on batches; from the fourth of a size on by replaying what the third one did.
+    """Runs `forward_and_backward` on batches: three of a size plainly, the fourth is recorded, and from it on replayed.
 
     Nothing is compiled, so it is ready as soon as a plain step would be; and a replay costs one launch, so that the GPU
     never waits for Python. What is recorded must not look at numbers on the device, and its random numbers have to come
@@ -31,7 +31,7 @@ class RecordedSteps:
         self.stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
     def __call__(self, inputs: Tensor, numbers: Tensor, labels: Tensor) -> Results:
-        """Loss, outputs and keys; gradients are left with the parameters."""
+        """Loss, outputs and keys, good until the next call; gradients are left with the parameters."""
         size = len(inputs)
         if size in self.recordings:
             return self.recordings[size](inputs, numbers, labels)

@@ -79,12 +79,15 @@ class StagedViews(nn.Module):
         return drawn if turns is None else self._with_turns(drawn, turns, tuple(inputs.shape[1:]))
 
     def _with_turns(self, numbers: Tensor, turns: Tensor, shape: Shape) -> Tensor:
-        parts, taken, flat = [], 0, numbers.flatten(0, 1)
+        taken, flat = 0, numbers.flatten(0, 1)
         for stage in self.stages:
             needed = stage.numbers(shape)
-            parts.append(stage.with_turns(flat[:, taken : taken + needed], turns.flatten()))
+            drawn = flat[:, taken : taken + needed]
+            changed = stage.with_turns(drawn, turns.flatten())
+            if changed is not drawn:
+                drawn.copy_(changed)
             taken, shape = taken + needed, stage.shape_after(shape)
-        return torch.cat(parts, dim=1).reshape(numbers.shape) if parts else numbers
+        return numbers
 
     def numbers(self, shape: Shape) -> int:
         """How many random numbers one view of a sample of this shape takes."""

@@ -16,6 +16,7 @@ from sincere.losses.backends.saved import Gradients, Problem, Saved
 from sincere.losses.backends.triton_launch import (
     LN2,
     PAD,
+    Forces,
     Precision,
     gradient_launch,
     padded_width,
@@ -235,12 +236,12 @@ def _gradient_of(
     pushes = any(grad is not None for grad in (grads.lse_all, grads.lse_pos, grads.mean_pos))
     size, row_table, column_table = rows.rows.shape[0], *tables
     out = torch.empty(rows.rows.shape, dtype=torch.float32, device=like.device)
-    sides = (like.shape[1], bounded, anchors_on, how, pushes, pulls)
-    if out.shape[1] > padded_width(like.shape[1], how)[2]:
-        wide = WideGradient(size, column_table.shape[1], *sides)
+    dim, forces = like.shape[1], Forces(bounded, anchors_on, how, pushes, pulls)
+    if out.shape[1] > padded_width(dim, how)[2]:
+        wide = WideGradient(size, column_table.shape[1], dim, forces)
         wide(rows.rows, columns.rows, rows.places, columns.count, row_table, column_table, out, 0)
     else:
-        launch, unused = gradient_launch(size, *sides), rows.places
+        launch, unused = gradient_launch(size, dim, forces), rows.places
         launch(
             rows.rows, columns.rows, rows.places, columns.count, row_table, column_table, out,
             unused, unused, unused, unused, unused, size, column_table.shape[1], 0, 1.0, 1, size, 1,

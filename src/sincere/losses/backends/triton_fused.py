@@ -46,9 +46,9 @@ class Program:
         pushes = any((combination.lse_all, combination.lse_pos, combination.mean_pos))
         # Where a program's gradient holds whole rows, it takes them back to the caller's itself.
         self.in_one = self.width == launch.padded_width(dim, how)[2]
-        size, sides = self.size, (plan.bounded, "both", how, pushes, pulls)
+        size, forces = self.size, launch.Forces(plan.bounded, "both", how, pushes, pulls)
         self.gradient: Launch | WideGradient = (
-            launch.gradient_launch(size, dim, *sides, loss) if self.in_one else WideGradient(size, size, dim, *sides)
+            launch.gradient_launch(size, dim, forces, loss) if self.in_one else WideGradient(size, size, dim, forces)
         )
         self.give_back = self._give_back(learned)
 

@@ -116,25 +116,30 @@ def statistics_launch(
     return Launch(kernels.statistics_kernel, (size // tile.BM, 1, 1), constants, tile.num_warps, tile.num_stages)
 
 
-def gradient_launch(
-    size: int,
-    dim: int,
-    bounded: bool,
-    anchors_on: str,
-    how: Precision,
-    pushes: bool,
-    pulls: bool,
-    back_to: FusedLoss | None = None,
-) -> Launch:
+@dataclass(frozen=True)
+class Forces:
+    """What decides ∂L/∂s of a pair, beside its logit and its anchors' numbers."""
+
+    bounded: bool  # is |s| ≤ 32 known without looking at the rows
+    anchors_on: str  # "row", "column" or "both"
+    how: Precision
+    pushes: bool  # of positives, where their log-sum-exp or mean is part of the loss
+    pulls: bool
+
+    def constants(self, width: int, taken: int, tile: Tile) -> dict[str, Any]:
+        """Of a kernel that computes it for rows of this width, so much of them at a time, in the kernel's order."""
+        return {
+            "D": width, "DK": taken, "BM": tile.BM, "BN": tile.BN, "BOUNDED": self.bounded, "SIDES": self.anchors_on,
+            "PUSH": self.pushes, "PULL": self.pulls, "PRECISION": self.how.input_precision, "UPCAST": interpreted(),
+        }  # fmt: skip
+
+
+def gradient_launch(size: int, dim: int, forces: Forces, back_to: FusedLoss | None = None) -> Launch:
     """The gradient kernel for so many rows of a padded side, back to the caller's rows where a fused loss is given."""
-    width, dk, held = padded_width(dim, how)
+    width, taken, held = padded_width(dim, forces.how)
     assert held == width, "wider rows are triton_wide.py's"
-    tile = gradient_tile(dk, how.dtype, size)
-    constants = {
-        "D": width, "DK": dk, "BM": tile.BM, "BN": tile.BN, "BOUNDED": bounded, "SIDES": anchors_on,
-        "PUSH": pushes, "PULL": pulls, "PRECISION": how.input_precision, "UPCAST": interpreted(),
-        "RETURN": False, "COSINE": False, "LEARNED": False,
-    }  # fmt: skip
+    tile = gradient_tile(taken, forces.how.dtype, size)
+    constants = forces.constants(width, taken, tile) | {"RETURN": False, "COSINE": False, "LEARNED": False}
     if back_to is not None:
         constants |= {"RETURN": True, "COSINE": back_to.cosine, "LEARNED": back_to.learned}
     return Launch(kernels.gradient_kernel, (size // tile.BM, 1, 1), constants, tile.num_warps, tile.num_stages)

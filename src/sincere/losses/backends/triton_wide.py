@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sincere.losses.backends.triton_launch import PAD, Launch, Precision, Tile, interpreted, padded_width
+from sincere.losses.backends.triton_launch import PAD, Forces, Launch, Precision, Tile, padded_width
 from sincere.losses.backends.triton_pairs import pair_gradient_kernel
 
 CHUNK_BYTES = 1 << 26  # of ∂L/∂s at a time
@@ -19,24 +19,11 @@ CHUNK_BYTES = 1 << 26  # of ∂L/∂s at a time
 class WideGradient:
     """Σ_j ∂L/∂s_ij · column_j of every row, for rows and columns in class order."""
 
-    def __init__(
-        self,
-        size: int,
-        others: int,
-        dim: int,
-        bounded: bool,
-        anchors_on: str,
-        how: Precision,
-        pushes: bool,
-        pulls: bool,
-    ) -> None:
-        self.size, self.others, self.how = size, others, how
-        (self.width, taken, _), tile = padded_width(dim, how), pair_tile(how)
-        self.chunk = min(size, max(1, CHUNK_BYTES // (others * how.dtype.itemsize * PAD)) * PAD)
-        constants = {
-            "D": self.width, "DK": taken, "BM": tile.BM, "BN": tile.BN, "BOUNDED": bounded, "SIDES": anchors_on,
-            "PUSH": pushes, "PULL": pulls, "PRECISION": how.input_precision, "UPCAST": interpreted(),
-        }  # fmt: skip
+    def __init__(self, size: int, others: int, dim: int, forces: Forces) -> None:
+        self.size, self.others, self.dtype = size, others, forces.how.dtype
+        (self.width, taken, _), tile = padded_width(dim, forces.how), pair_tile(forces.how)
+        self.chunk = min(size, max(1, CHUNK_BYTES // (others * self.dtype.itemsize * PAD)) * PAD)
+        constants = forces.constants(self.width, taken, tile)
         self.launches = {
             rows: Launch(
                 pair_gradient_kernel,
@@ -61,7 +48,7 @@ class WideGradient:
     ) -> None:
         """Fill `out` (size, width). Rows and columns are matrices, the rest is what `gradient_kernel` takes."""
         rows, columns = rows.view(-1, self.width), columns.view(-1, self.width)
-        pairs = torch.empty((self.chunk, self.others), dtype=self.how.dtype, device=out.device)
+        pairs = torch.empty((self.chunk, self.others), dtype=self.dtype, device=out.device)
         for first in range(0, self.size, self.chunk):
             height = min(self.chunk, self.size - first)
             self.launches[height](
