@@ -233,6 +233,23 @@ def test_operations_strengths_and_signs_are_equally_likely_and_independent():
     assert (first, last) == ((0, 0, -1), (13, 30, 1))
 
 
+@pytest.mark.parametrize("p", [0.0, 0.3])
+def test_a_share_of_the_views_is_touched(p):
+    numbers = torch.rand(20_000, 3, generator=torch.Generator().manual_seed(0))
+    counts = torch.bincount(Choices.of(numbers, p).operation.long(), minlength=14).numpy()
+    expected = np.full(14, p / 14)
+    expected[OPERATIONS.index("identity")] += 1 - p
+    if p == 0:
+        assert (counts == 20_000 * expected).all()
+    else:
+        assert stats.chisquare(counts, 20_000 * expected).pvalue > ENOUGH
+    generator = torch.Generator().manual_seed(1)
+    images = torch.randint(0, 256, (50, 3, 8, 8), generator=generator) / 255
+    made, left = TrivialAugment(p)(images, numbers[:50]), numbers[:50, 0] >= p
+    assert torch.equal(made[left], images[left])
+    assert bool(left.all()) == (p == 0)
+
+
 def test_a_view_follows_from_its_own_image_and_numbers():
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (140, 3, 20, 24), generator=generator) / 255
@@ -332,10 +349,11 @@ def test_the_preset():
     [
         (lambda: TrivialAugment().numbers((4, 8, 8)), InputError, ["one channel", "4 channels", "trivial=False"]),
         (
-            lambda: build_views("trivial", kind="image", statistics=Statistics(), trivial={"p": 1}),
+            lambda: build_views("trivial", kind="image", statistics=Statistics(), trivial={"m": 1}),
             OptionError,
-            ["'trivial'", "no options", "False to leave it out", "{'p': 1}"],
+            ["'trivial'", "the options 'p'", "False to leave it out", "{'m': 1}"],
         ),
+        (lambda: TrivialAugment(1.5), OptionError, ["p must lie between 0 and 1", "1.5"]),
     ],
 )
 def test_errors(call, error, words):

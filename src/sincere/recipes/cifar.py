@@ -137,7 +137,7 @@ def _fast(classes: int) -> Recipe:
         "verdict: a short network, one plain view, 180 epochs.",
         make=partial(fast, classes),
         origins=FAST,
-        evaluation=EvaluationOptions(methods=("linear", "knn", "class_means"), probe_views=4, l2=0.01),
+        evaluation=EvaluationOptions(methods=("linear", "knn", "class_means"), probe_views=4, l2=0.001),
     )
 
 

@@ -23,6 +23,7 @@ class Figures:
     torch: str
     commit: str | None
     date: str
+    verdict_seconds: list[float] | None = None  # from the command to the last figure, each run in a process of its own
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> "Figures":
@@ -41,11 +42,16 @@ class Figures:
         values = [100 * value for value in self.top1[method]]
         return f"{fmean(values):.2f} ± {stdev(values):.2f}" if len(values) > 1 else f"{values[0]:.2f}"
 
+    @property
+    def to_verdict(self) -> str:
+        """In words; empty where nobody held a clock."""
+        return f", {fmean(self.verdict_seconds):.0f} s from data to verdict" if self.verdict_seconds else ""
+
     def __str__(self) -> str:
         reached = ", ".join(f"{TITLES[method]} {self.spread(method)} %" for method in self.top1)
         return (
             f"{reached} of {self.test_samples:,} test samples (mean ± deviation over {self.seeds} seeds), "
-            f"{self.mean_seconds:.0f} s of training on {self.hardware}; torch {self.torch}, commit "
+            f"{self.mean_seconds:.0f} s of training on {self.hardware}{self.to_verdict}; torch {self.torch}, commit "
             f"{(self.commit or 'unknown')[:9]}, {self.date}"
         )
 

@@ -42,5 +42,6 @@ def mean_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """Over all views of all samples of all processes; logits (b, v, classes)."""
     rows = logits.flatten(0, 1).float()
     total = F.cross_entropy(rows, labels.repeat_interleave(logits.shape[1]), reduction="sum")
-    count = sum_over_processes(torch.tensor(float(rows.shape[0]), device=rows.device))
+    # Filled in on the device: a copy from the CPU could not be recorded in a CUDA graph.
+    count = sum_over_processes(torch.full((), float(rows.shape[0]), device=rows.device))
     return sum_over_processes(total) / count

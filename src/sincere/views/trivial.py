@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from sincere.views.colour import check_colours, grey
-from sincere.views.stages import Shape, Stage, over, whole
+from sincere.views.stages import Shape, Stage, check_share, over, whole
 
 # In the order of torchvision's TrivialAugmentWide, as are the ranges below.
 OPERATIONS = (
@@ -51,10 +51,13 @@ class Choices(NamedTuple):
     sign: Tensor  # −1 or 1
 
     @classmethod
-    def of(cls, numbers: Tensor) -> "Choices":
-        """Each operation, strength and sign as likely as any other, from three numbers a view (n, 3)."""
-        operation, strength = whole(numbers[:, 0], len(OPERATIONS)), whole(numbers[:, 1], STRENGTHS)
-        return cls(operation, strength, 2 * whole(numbers[:, 2], 2) - 1)
+    def of(cls, numbers: Tensor, p: float = 1.0) -> "Choices":
+        """Each operation, strength and sign as likely as any other, from three numbers a view (n, 3); with p below 1
+        the other 1 − p of the views have the identity."""
+        # Below p a number is spread over the operations again: no second one is needed for whether there is any.
+        among = numbers[:, 0] / p if p else torch.ones_like(numbers[:, 0])
+        operation = torch.where(among < 1, whole(among, len(OPERATIONS)), OPERATIONS.index("identity"))
+        return cls(operation, whole(numbers[:, 1], STRENGTHS), 2 * whole(numbers[:, 2], 2) - 1)
 
     def are(self, *names: str) -> Tensor:
         """Whether it is one of these operations."""
@@ -70,7 +73,8 @@ class TrivialAugment(Stage):
     """One operation a view, drawn uniformly from fourteen, with a strength drawn uniformly from the wide ranges.
 
     *Source:* Müller and Hutter, 2021, arXiv 2103.10158, Section 3, with the operations and ranges of torchvision's
-    TrivialAugmentWide. There is nothing to tune. Pixels that come from outside are black, and moved ones the nearest.
+    TrivialAugmentWide. There is nothing to tune but `p`, the share of the views that it touches: all of them in the
+    paper, fewer for small networks and short runs. Pixels that come from outside are black, and moved ones the nearest.
 
     *Differs from* torchvision: blends and autocontrast are not rounded to 256 levels, as everywhere in this package;
     posterize, solarize and equalize are defined on levels and give the same ones. The authors' code has brightness,
@@ -78,13 +82,17 @@ class TrivialAugment(Stage):
     """
 
     name: ClassVar[str] = "trivial"
+    p: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_share("p", self.p)
 
     def numbers(self, shape: Shape) -> int:
         check_colours(shape, "trivial")
         return 3  # operation, strength, sign
 
     def __call__(self, samples: Tensor, numbers: Tensor) -> Tensor:
-        choices = Choices.of(numbers)
+        choices = Choices.of(numbers, self.p)
         return moved(looked_up(blended(samples, choices), choices), choices)
 
 
