@@ -96,15 +96,15 @@ def fast(classes: int) -> TrainConfig:
     return TrainConfig(
         data=DataConfig(f"cifar{classes}:PATH", validation_share=0.0),
         batches=BatchesConfig(512, "shuffled", drop_last=True),
-        views=ViewsConfig("plain", count=1, options={"flip": {"alternate": True}}),
+        views=ViewsConfig("trivial", count=1, options={"flip": {"alternate": True}, "trivial": {"p": 0.5}}),
         encoder=EncoderConfig("short_cnn", {"activation": "relu"}),
         head=HeadConfig("mlp", dim=128),
         loss=LossConfig("sincere", temperature=0.1),
         optimizer=OptimizerConfig("sgd", lr=0.5, momentum=0.9, nesterov=True, weight_decay=5e-4),
-        schedule=ScheduleConfig("cosine", warmup_epochs=3.6),
+        schedule=ScheduleConfig("cosine", warmup_epochs=3.2),
         compute=AT_ONCE,
         reporting=QUIET,
-        epochs=180,
+        epochs=160,
     )
 
 
