@@ -146,6 +146,7 @@ def test_the_page_shows_the_figures_that_are_kept():
     shown = figures.PAGE.read_text().partition(figures.START)[2].partition(figures.END)[0].strip()
     assert shown.splitlines() == list(figures.table(kept)), "run python benchmarks/recipe_figures.py"
     assert figures.reached(kept) in figures.README.read_text()
+    assert figures.fast(kept) in figures.FAST_PAGE.read_text()
     for name, document in kept.items():
         means = [100 * value for value in document["top1"]["knn"]]
         assert f"k-NN {np.mean(means):.2f} ± {np.std(means, ddof=1):.2f} %" in find_recipe(name).measured
