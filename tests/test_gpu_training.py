@@ -40,10 +40,14 @@ def session(compile: str, **changes):
     return build_session(config, images(), torch.device("cuda"), Processes())
 
 
-@pytest.mark.parametrize("changes", CASES.values(), ids=CASES)
-def test_recorded_steps_are_the_steps(changes):
+WAYS = [*[("graphs", case) for case in CASES], ("compiled-graphs", "two views")]
+
+
+@pytest.mark.parametrize(("way", "case"), WAYS)
+def test_recorded_steps_are_the_steps(way, case):
     """Three epochs of three complete batches and one that is left over; seven of the nine are replayed."""
-    plain, recorded = session("off", **changes), session("graphs", **changes)
+    torch.compiler.reset()
+    plain, recorded = session("off", **CASES[case]), session(way, **CASES[case])
     values = {}
     for name, made in (("plain", plain), ("recorded", recorded)):
         made.parts.network.train()

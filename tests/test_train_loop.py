@@ -512,7 +512,8 @@ def test_an_encoder_with_a_tokenizer_reads_the_texts(tmp_path):
     torch.testing.assert_close(loaded(["good fine", "bad poor"]), saved.embeddings[[1, 0]])
 
 
-def test_what_is_left_over_is_not_compiled(monkeypatch):
+@pytest.mark.parametrize("way", ["default", "compiled-graphs"])
+def test_what_is_left_over_is_not_compiled(way, monkeypatch):
     """Two sizes of batch, one compilation: counted by a backend that is handed every graph that is compiled."""
     sizes = []
 
@@ -523,7 +524,7 @@ def test_what_is_left_over_is_not_compiled(monkeypatch):
     original = torch.compile
     monkeypatch.setattr(torch, "compile", lambda function, **how: original(function, dynamic=False, backend=counting))
     shuffled = BatchesConfig(24, "shuffled", drop_last=False)
-    compiled = session(batches=shuffled, compute=replace(CPU, compile="default"))
+    compiled = session(batches=shuffled, compute=replace(CPU, compile=way))
     plain = session(batches=shuffled)
     torch.compiler.reset()
     plan = compiled.planner.plan(0)

@@ -22,7 +22,9 @@ from sincere.train.own_loss import own_loss
 from sincere.types import Kind
 
 Objective = Literal["contrastive", "cross_entropy", "fixed_simplex", "joint"]
-Compile = Literal["off", "graphs", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
+Compile = Literal[
+    "off", "graphs", "compiled-graphs", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"
+]
 
 LOSSES: dict[str, type[ContrastiveLoss]] = {
     "sincere": SINCERELoss,
@@ -244,6 +246,7 @@ class ComputeConfig:
     compile: torch.compile's mode; or "graphs": nothing is compiled, but forward and backward are recorded as a CUDA
         graph and replayed, which is ready in seconds where compiling can take the better part of a minute. Left plain
         where there is nothing to record or too much changes: on a CPU, with a queue, chunks or several processes.
+        "compiled-graphs" compiles, and then records what was compiled.
     chunk_size: samples that go through the encoder together where a batch does not fit memory (`cached_backward`).
     sync_batch_norm: statistics over all processes' batches, GPUs only.
     """

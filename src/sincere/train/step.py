@@ -20,6 +20,8 @@ from sincere.train.recorded import RecordedSteps
 from sincere.train.seeds import seed_for, seed_layers
 from sincere.views import StagedViews
 
+RECORDING = ("graphs", "compiled-graphs")  # ways of computing that record CUDA graphs of our own
+OWN = ("off", *RECORDING)  # those in which the compiler has none of its own
 NEARLY = 0.9  # of the largest batch: below that a batch is one that was left over
 
 
@@ -53,7 +55,7 @@ class TrainingStep:
         toss = torch.Generator().manual_seed(seed_for(seed, "turns"))
         self.firsts = torch.randint(2, (len(parts.data),), generator=toss).to(self.device)
         # Where the compiler's CUDA graphs may be in play they have to know that a new step begins.
-        self.compilers_graphs = compute.compile not in ("off", "graphs") and self.device.type == "cuda"
+        self.compilers_graphs = compute.compile not in OWN and self.device.type == "cuda"
         self.scaler = torch.amp.GradScaler(self.device.type) if compute.precision == "fp16" else None
         self.network: nn.Module = parts.network
         self._render: Callable[[Tensor, Tensor], Tensor] = parts.views.render
@@ -62,11 +64,10 @@ class TrainingStep:
         self.recorded: RecordedSteps | None = None
         # A queue grows from step to step at first, and each size would be compiled anew.
         whole = not many and compute.chunk_size is None and parts.memory.queue is None
-        if compute.compile == "graphs":
-            if whole and self.device.type == "cuda":
-                moved = (*parts.network.parameters(), *parts.objective.parameters())
-                self.recorded = RecordedSteps(self._forward_and_backward, moved)
-        elif compute.compile != "off":
+        if compute.compile in RECORDING and whole and self.device.type == "cuda":
+            moved = (*parts.network.parameters(), *parts.objective.parameters())
+            self.recorded = RecordedSteps(self._forward_and_backward, moved)
+        if compute.compile not in ("off", "graphs"):
             self._compile(compute, whole=whole)
         if many:
             places: Any = [self.device] if self.device.type == "cuda" else None
@@ -76,7 +77,7 @@ class TrainingStep:
         """Everything between indices and loss as one graph; where something interrupts it, its parts."""
         # Complete batches have one size or a few, so a graph for each beats one for all.
         how: dict[str, Any] = {"dynamic": False}
-        if compute.compile != "default":
+        if compute.compile not in ("default", *RECORDING):
             how["mode"] = compute.compile
         if whole:
             self._loss = torch.compile(self._forward, **how)
