@@ -4,7 +4,8 @@
         "epochs=40" "epochs=40 optimizer.lr=1.0" "encoder.name=resnet9 epochs=60 batches.size=1024"
 
 Each argument is one variant: settings as `sincere train --set` takes them. A tenth of the training images is held out
-and judged by a linear classifier on frozen features and by class means; the test images are not touched. A variant that
+and judged by a linear classifier on frozen features and by class means, and once more after batch normalisation has
+taken its statistics from plain training images in place of views; the test images are not touched. A variant that
 would not fit into what is left of --limit (by the time of the one before) is left out and said so. The first variant
 of a kind pays for compilation, which a fresh machine would pay every time: `first_epoch` tells it apart.
 """
@@ -22,8 +23,8 @@ from typing import Any
 import torch
 
 from sincere.cli.settings import from_assignments, laid_over
-from sincere.data import Splits, open_data
-from sincere.embeddings import EmbeddingSet, load
+from sincere.data import LabelledData, Splits, open_data
+from sincere.embeddings import EmbeddingSet, LoadedModel, load
 from sincere.embeddings.embed import embed_views
 from sincere.evaluate.class_means import class_mean_scores, class_means
 from sincere.evaluate.linear import fit_logistic
@@ -32,6 +33,7 @@ from sincere.runs import RunFolder, provenance, read_metrics
 from sincere.train import TrainConfig, train
 from timing import git_commit
 
+TOLD = ("batches", "views", "encoder", "head", "loss", "optimizer", "schedule", "compute", "epochs")
 STRENGTHS = (1e-1, 1e-2, 1e-3, 1e-4)
 VIEWS = 4  # of each training image, for the classifier that is fitted on views
 
@@ -64,6 +66,47 @@ def probed(train_set: EmbeddingSet, held_out: EmbeddingSet, views: EmbeddingSet)
     return found
 
 
+def in_full(config: TrainConfig) -> str:
+    """A variant with everything that its recipe adds, since recipes change: all settings that are no defaults."""
+    differing = dict(flat(config.to_json()).items() - flat(TrainConfig().to_json()).items())
+    told = {name: value for name, value in differing.items() if name.partition(".")[0] in TOLD}
+    return " ".join(f"{name}={value}" for name, value in sorted(told.items()))
+
+
+def flat(settings: dict[str, Any], where: str = "") -> dict[str, str]:
+    """Settings by their full names, values as JSON without blanks."""
+    found: dict[str, str] = {}
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            found |= flat(value, f"{where}{name}.")
+        else:
+            found[where + name] = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    return found
+
+
+@torch.no_grad()
+def normalised_by_plain_images(model: LoadedModel, data: LabelledData) -> None:
+    """Let batch normalisation count on the training images as they are: an encoder has seen views alone."""
+    layers = [module for module in model.model.modules() if isinstance(module, torch.nn.BatchNorm2d)]
+    for layer in layers:
+        layer.reset_running_stats()
+        layer.momentum = None  # a plain mean over all batches
+        layer.train()
+    place = layers[0].weight.device
+    for inputs in data.inputs.split(1000):
+        model.model.encoder(model.views.plain(inputs.to(place)))
+    model.model.eval()
+
+
+def judged_again(model: LoadedModel, data: Splits) -> dict[str, float]:
+    """Class means and the best linear classifier with those statistics."""
+    assert data.validation is not None
+    normalised_by_plain_images(model, data.train)
+    train_set, held_out = model.embed(data.train), model.embed(data.validation)
+    found = probed(train_set, held_out, train_set)
+    return {f"{name}_plain_norms": found[name] for name in ("class_means", "linear")}
+
+
 def tried(config: TrainConfig, data: Splits, show: str) -> dict[str, Any]:
     """Train and judge one variant."""
     began, folder = perf_counter(), Path(tempfile.mkdtemp(prefix="cifar-"))
@@ -74,6 +117,7 @@ def tried(config: TrainConfig, data: Splits, show: str) -> dict[str, Any]:
         sets = [EmbeddingSet.load(run.embeddings(split)).to(device) for split in ("train", "validation")]
         model = load(run.path, device=device)
         found = probed(*sets, embed_views(model.model, model.views, data.train, count=VIEWS))
+        found.update(judged_again(model, data))
         epochs = [record["seconds"] for record in read_metrics(run.metrics) if record["kind"] == "epoch"]
         per_epoch = (epochs[-1] - epochs[0]) / max(len(epochs) - 1, 1)
         return {
@@ -111,9 +155,10 @@ def main() -> None:
             if last > left:
                 print(f"left out, {left:.0f} s left: {variant} seed {seed}", flush=True)
                 continue
-            row = tried(configured(given.recipe, given.source, variant, seed), data, given.show)
+            config = configured(given.recipe, given.source, variant, seed)
+            row = tried(config, data, given.show)
             last = row["seconds"]
-            rows.append({"variant": variant, "seed": seed, **row})
+            rows.append({"variant": in_full(config), "seed": seed, **row})
             shown = {name: round(value, 2) for name, value in row.items() if isinstance(value, float)}
             print(f"{variant or 'as it is'} | seed {seed} | {json.dumps(shown)}", flush=True)
             if given.out is not None:

@@ -11,7 +11,10 @@ ROWS = ROOT / "benchmarks" / "results" / "NVIDIA-H200" / "cifar_search.csv"
 PAGE = ROOT / "docs" / "fast-cifar.md"
 START, END = "<!-- search: start, written by benchmarks/search_page.py -->", "<!-- search: end -->"
 # What most rows share, and the words for the rest.
-COMMON = {"compute.compile", "schedule.warmup_epochs"}
+COMMON = {
+    "compute.compile", "compute.channels_last", "compute.precision", "schedule.warmup_epochs", "batches.sampler",
+    "batches.drop_last", "optimizer.nesterov",
+}  # fmt: skip
 WORDS = {
     "encoder.name": "encoder", "batches.size": "batch", "views.count": "views", "optimizer.lr": "lr",
     "optimizer.weight_decay": "decay", "loss.temperature": "τ", "optimizer.name": "optimizer",

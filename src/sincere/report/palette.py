@@ -7,8 +7,12 @@ page's variables, so that one picture follows light and dark.
 from typing import Any
 
 INK, FAINT, GRID, PAPER = "#1b1e23", "#5d6571", "#d5d9de", "#fefefe"
-# Okabe and Ito 2008, without black (it is ink) and with their yellow darkened to be seen on white.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#B5A400", "#8E6CC0")
+# Six of Okabe and Ito 2008, without black (it is ink) and yellow (too pale on white), and four that stay as far from
+# them and from each other under every colour blindness as theirs do: ten classes are what most data sets have.
+COLOURS = (
+    *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"),
+    *("#8A3FFC", "#8B5A3C", "#AEBB66", "#A8126F"),
+)
 # Beside the colour, so that more classes than colours stay apart; plotly's names, which matplotlib's table translates.
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "pentagon", "star")
 MARKERS = {"circle": "o", "square": "s", "diamond": "D", "triangle-up": "^", "pentagon": "p", "star": "*"}
