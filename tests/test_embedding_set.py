@@ -2,6 +2,7 @@
 
 import pickle
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -130,6 +131,7 @@ def test_nan_is_refused_with_its_rows():
         (np.array([2.0, 0.0, 2.0]), None, [1, 0, 1], ("0", "2")),
         (torch.tensor([1, 0, 1]), ("cat", "dog"), [1, 0, 1], ("cat", "dog")),
         (["dog", "cat", "dog"], ("dog", "cat"), [0, 1, 0], ("dog", "cat")),
+        (np.array(["dog", "cat", "dog"], dtype=object), None, [1, 0, 1], ("cat", "dog")),  # as pandas has them
     ],
 )
 def test_labels_of_any_kind(labels, class_names, numbers, names):
@@ -138,7 +140,10 @@ def test_labels_of_any_kind(labels, class_names, numbers, names):
     assert made.class_names == names
 
 
-@pytest.mark.parametrize("labels", [[0.5, 1, 1], [np.nan, 1, 1], [[1], [2], [3]], [None, 1, 2]])
+@pytest.mark.parametrize(
+    "labels",
+    [[0.5, 1, 1], [np.nan, 1, 1], [np.inf, 1, 1], [2.0**63, 1, 1], [[1], [2], [3]], [None, 1, 2], [None, "a", "b"]],
+)
 def test_labels_that_are_no_classes(labels):
     with pytest.raises(InputError, match="labels must"):
         EmbeddingSet.from_arrays(np.zeros((3, 2)), np.array(labels))
@@ -266,3 +271,48 @@ def test_embed_keeps_what_a_person_would_want_to_see(kind):
     assert found.shown == expected[kind]
     plain = embed(model, views, data, visible=False)
     assert (plain.images, plain.shown) == (None, shown)
+
+
+def test_arrays_that_nobody_may_write_to(tmp_path):
+    """Memory-mapped ones, and those of pandas; torch warns of them, and a warning is an error here."""
+    np.save(tmp_path / "rows.npy", np.arange(6, dtype=np.float32).reshape(3, 2))
+    rows = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    labels = np.array([0, 1, 0])
+    images = np.zeros((3, 4, 4), dtype=np.uint8)
+    labels.flags.writeable = images.flags.writeable = False
+    found = EmbeddingSet.from_arrays(rows, labels, features=rows, images=images, class_names=("a", "b"))
+    assert found.embeddings.tolist() == found.features.tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert found.labels.tolist() == [0, 1, 0]
+
+
+def test_tensors_as_training_has_them(tmp_path):
+    """In bfloat16, which NumPy does not know, and with a graph."""
+    rows = torch.arange(6.0).reshape(3, 2)
+    found = EmbeddingSet.from_arrays(rows.bfloat16(), [0, 1, 0], features=rows.half())
+    assert torch.equal(found.embeddings, rows)
+    assert torch.equal(found.features, rows)
+    attached = replace(found, embeddings=(2 * rows.requires_grad_()))
+    assert torch.equal(EmbeddingSet.load(attached.save(tmp_path / "a.npz")).embeddings, 2 * rows.detach())
+
+
+@pytest.mark.parametrize("kind", ["savez", "savez_compressed", "save"])
+def test_damaged_files_are_refused_in_words(kind, tmp_path):
+    """Bytes changed at random: it is read, or refused as an input; NumPy's own errors are of a dozen kinds."""
+    rows, labels = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32), np.arange(20) % 2
+    path = tmp_path / ("rows.npy" if kind == "save" else "rows.npz")
+    if kind == "save":
+        np.save(path, rows)
+        np.save(tmp_path / "labels.npy", labels)
+    else:
+        getattr(np, kind)(path, x=rows, y=labels)
+    content, chance, refused = path.read_bytes(), np.random.default_rng(1), 0
+    for _ in range(300):
+        damaged = bytearray(content)
+        for place in chance.integers(0, len(content), 3):
+            damaged[place] = chance.integers(256)
+        path.write_bytes(damaged[: chance.integers(1, 2 * len(content))])
+        try:
+            EmbeddingSet.load(path, labels=tmp_path / "labels.npy" if kind == "save" else None)
+        except InputError:
+            refused += 1
+    assert refused > 100

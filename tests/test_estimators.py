@@ -138,6 +138,8 @@ def test_a_pickled_model_predicts_the_same():
         ({"neighbours": 0}, "neighbours must be a whole number from 1"),
         ({"epochs": 0}, "epochs must be a whole number from 1"),
         ({"learning_rate": 0.0}, "learning_rate must be positive"),
+        ({"learning_rate": "fast"}, "learning_rate must be a number: got 'fast'"),
+        ({"device": "nowhere"}, "device must be 'auto', 'cpu', 'cuda' or 'cuda:N': got 'nowhere'"),
         ({"weight_decay": -1.0}, "weight_decay must be at least 0"),
         ({"temperature": 0.0}, "temperature must be positive"),
         ({"mask": 2.0}, "share must lie between 0 and 1"),
@@ -163,3 +165,28 @@ def test_without_scikit_learn_the_import_says_what_to_install(monkeypatch):
     monkeypatch.delitem(sys.modules, "sincere.estimators")
     with pytest.raises(ImportError, match=r"pip install \"sincere\[lab\]\""):
         importlib.import_module("sincere.estimators")
+
+
+def test_numbers_of_numpy_are_numbers():
+    """As a grid of np.arange or a drawn float32 hands them on; the fit is that of Python's own."""
+    x, y = circles(80)
+    kinds = {"dim": np.int64, "width": np.int32, "depth": np.int64, "views": np.int16, "epochs": np.int64}
+    kinds |= {"neighbours": np.int64, "temperature": np.float32, "noise": np.float32, "mask": np.float64}
+    kinds |= {"batch_size": np.int64, "learning_rate": np.float32, "weight_decay": np.float32}
+    values = {"dim": 4, "width": 16, "depth": 2, "views": 2, "epochs": 2, "neighbours": 3, "temperature": 0.25}
+    values |= {"noise": 0.125, "mask": 0.0625, "batch_size": 32, "learning_rate": 2.0**-7, "weight_decay": 2.0**-7}
+    for rule in ("knn", "class_means"):
+        plain = ContrastiveClassifier(rule=rule, random_state=0, **values).fit(x, y)
+        theirs = {name: kinds[name](value) for name, value in values.items()}
+        model = ContrastiveClassifier(rule=rule, random_state=0, **theirs).fit(x, y)
+        np.testing.assert_array_equal(model.predict_proba(x), plain.predict_proba(x))
+    search = GridSearchCV(plain, {"neighbours": np.arange(1, 3)}, cv=2, error_score="raise").fit(x, y)
+    assert search.best_params_["neighbours"] in (1, 2)
+
+
+def test_columns_are_named_by_what_was_fitted():
+    x, y = circles(80)
+    model = ContrastiveTransformer(epochs=1, dim=3, width=8, random_state=0).fit(x, y)
+    model.set_params(dim=7, width=9)  # for the next fit
+    assert len(model.get_feature_names_out()) == model.transform(x).shape[1] == 3
+    assert len(model.set_params(output="features").get_feature_names_out()) == model.transform(x).shape[1] == 8

@@ -214,3 +214,9 @@ def test_only_the_same_test_samples_can_be_compared(found):
     short = evaluate(made(70, 0), made(70, 1), options=EvaluationOptions(("knn",), draws=100), name="short")
     with pytest.raises(InputError, match="'model' has 140 and 'short' 70"):
         compare(found, short)
+
+
+def test_names_can_always_be_told_apart(found):
+    names = ("run", "run (2)", "run", "run")
+    result = compare(*(replace(found, name=name) for name in names), draws=100)
+    assert result.names == ("run", "run (2)", "run (3)", "run (4)")

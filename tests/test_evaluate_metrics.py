@@ -197,3 +197,30 @@ def test_full_precision_comes_and_goes():
         assert matmul.fp32_precision == "tf32"
     finally:
         matmul.fp32_precision = before
+
+
+def test_recall_at_the_same_number_twice_is_once():
+    vectors, labels = clusters(40)
+    found = retrieve(vectors, labels, ks=(4, 1, 4))
+    assert list(found.recall) == [1, 4]
+    assert torch.equal(found.recall[4], retrieve(vectors, labels, ks=(4,)).recall[4])
+
+
+def test_shares_are_float64():
+    """A third in float32 differs from a third in the eighth digit."""
+    vectors, labels = torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [-1.0, 0.0], [1.0, 0.2]]), torch.zeros(5).long()
+    labels[1] = 1
+    found = retrieve(vectors, labels)
+    assert found.queries.tolist() == [0, 2, 3, 4]
+    assert found.r_precision[0].item() == 2 / 3
+
+
+def test_retrieval_of_duplicates_leaves_out_the_query_alone():
+    """Four copies of each of two points: a query finds its three copies first, and never itself."""
+    vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0]]).repeat(4, 1)
+    labels = torch.tensor([0, 1]).repeat(4)
+    found = retrieve(vectors, labels, ks=(1, 3))
+    assert found.r_precision.tolist() == found.average_precision.tolist() == [1.0] * 8
+    alone = retrieve(vectors, torch.tensor([0, 1, 0, 1, 2, 3, 4, 5]), ks=(7,))
+    assert alone.queries.tolist() == [0, 1, 2, 3]
+    assert alone.recall[7].all()

@@ -105,6 +105,26 @@ def test_packed_lists_come_back(values):
             unpack({**pack(values), "count": 99})
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d["class_names"].pop(), "labels must be classes 0 to 5"),
+        (lambda d: d["class_names"].append("more"), "knn must have a figure for each class"),
+        (lambda d: d["classifiers"][0]["per_class"].pop(), "knn must have a figure for each class"),
+        (lambda d: d["classifiers"][1].update(predicted=pack([9] * 140)), "class_means must be classes 0 to 6"),
+        (lambda d: d["classifiers"][1].update(predicted=pack([1] * 139)), "class_means must predict 140"),
+        (lambda d: d["classifiers"][2].update(in_top5=pack([True] * 3)), "linear must have .* a top-5 hit for each"),
+        (lambda d: d["retrieval"].update(precisions=pack([0.5])), "retrieval must have a value of every metric"),
+        (lambda d: d["retrieval"]["recall"].pop("1"), "retrieval must have a value of every metric"),
+    ],
+)
+def test_a_record_that_was_edited_is_refused(found, change, message):
+    document = json.loads(found.to_json())
+    change(document)
+    with pytest.raises(InputError, match=message):
+        Evaluation.from_json(json.dumps(document))
+
+
 def test_table_and_sentences(found):
     table, summary = str(found), found.summary
     for words in ("model on made", "210 training and 140 test samples", "k-NN (k = ", "class means", "MAP@R"):
@@ -149,6 +169,17 @@ def test_evaluate_says_what_is_wrong():
         EvaluationOptions(methods=("knn", "knn"))
     with pytest.raises(OptionError, match="k must be at least 1"):
         EvaluationOptions(k=0)
+    with pytest.raises(OptionError, match=r"k must be a whole number: got 2\.5"):
+        EvaluationOptions(k=2.5)
+    with pytest.raises(OptionError, match="draws must be at least 100: got 99"):
+        EvaluationOptions(draws=99)
+    with pytest.raises(OptionError, match="recall_at must be at least 1: got 0"):
+        EvaluationOptions(recall_at=(1, 0))
+    with pytest.raises(OptionError, match="recall_at must hold at least one"):
+        EvaluationOptions(recall_at=())
+    features = torch.zeros(70, 3)
+    with pytest.raises(InputError, match="test must have features of the training set's dimension, 3: got 2"):
+        evaluate(replace(train, features=features), replace(test, features=features[:, :2].contiguous()))
     with pytest.raises(InputError, match="a class with two test samples"):
         evaluate(train, test.subset(torch.arange(7)), options=EvaluationOptions(("retrieval",)))
     with pytest.raises(OptionError, match="one that was evaluated, knn: got 'linear'"):

@@ -2,11 +2,13 @@
 
 import json
 import pickle
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 
 import sincere.embeddings.export as export
@@ -223,7 +225,10 @@ def test_raw_inputs_as_people_have_them():
         ("image", torch.rand(2, 3, 8, 8), r"uint8 of shape \(n, 3, 8, 8\).*got torch.float32"),
         ("image", torch.zeros(2, 3, 9, 8, dtype=torch.uint8), r"got torch.uint8 \(2, 3, 9, 8\)"),
         ("array", torch.rand(2, 6), r"shape \(n, 5\): got \(2, 6\)"),
+        ("array", [["a", "b", "c", "d", "e"]], "must be numbers: got <U1"),
+        ("array", np.zeros((2, 5), dtype=object), "must be numbers: got object"),
         ("text", "one text", "Put it in brackets"),
+        ("text", ["a text", None], "must be a list of texts"),
     ],
 )
 def test_inputs_that_do_not_fit(kind, inputs, message):
@@ -308,3 +313,59 @@ def assert_refused_if_it_disagrees(path):
         with pytest.raises(InputError, match=r"was not written: onnxruntime's embeddings differ"):
             export_onnx(other, path.with_name("other.onnx"))
     assert not path.with_name("other.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("form", "x"),
+        ("form", {"kind": "array", "shape": [0]}),
+        ("encoder", None),
+        ("encoder", ["mlp"]),
+        ("inputs_shape", []),
+        ("inputs_shape", "x"),
+        ("inputs_shape", [[6]]),
+        ("encoder_options", None),
+        ("views_options", [1]),
+        ("statistics", 5),
+    ],
+)
+def test_a_description_that_was_edited_is_refused_in_words(run, tmp_path, name, value):
+    copy = shutil.copytree(run, tmp_path / "copy")
+    description = json.loads((copy / "model.json").read_text())
+    (copy / "model.json").write_text(json.dumps({**description, name: value}))
+    with pytest.raises((InputError, OptionError)):
+        load(copy, device="cpu")
+
+
+def test_a_single_text_is_not_taken_for_its_letters(tmp_path):
+    """With a tokenizer of the encoder's own, which would take every letter for a text."""
+    data = LabelledData(
+        torch.ones(4, 3, 4, dtype=torch.int32),
+        torch.tensor([0, 1, 0, 1]),
+        ("a", "b"),
+        "text",
+        "t",
+        ("x y",) * 4,
+        buckets=9,
+    )
+    config = small_config(epochs=1, encoder=EncoderConfig("small_runs:Lengths"))
+    train(config, run=tmp_path, data=Splits(data, None, data), show="off")
+    loaded = load(tmp_path, device="cpu")
+    assert loaded(["good fine"]).shape == (1, 5)
+    with pytest.raises(InputError, match="Put it in brackets"):
+        loaded("good fine")
+
+
+def test_the_header_of_exported_weights_describes_the_model(run, tmp_path):
+    """The one file is enough to build the model again."""
+    loaded = load(run, device="cpu")
+    path = export_safetensors(loaded, tmp_path / "weights.safetensors")
+    with safe_open(path, framework="pt") as file:
+        description = ModelDescription.from_json(json.loads(file.metadata()["description"]))
+    assert description == loaded.description
+    model = description.build_model().eval()
+    model.load_state_dict(load_file(path))
+    rows = small_splits().test.inputs
+    again = LoadedModel(model, description.build_views(), description)
+    assert torch.equal(again(rows), loaded(rows))

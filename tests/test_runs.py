@@ -195,3 +195,54 @@ def test_provenance_in_a_repository(tmp_path, monkeypatch):
     assert provenance(seed=0)["commit"] == commit
     (tmp_path / "x").write_text("2")
     assert provenance(seed=0)["commit"] == commit + "+"
+
+
+class Killed(BaseException):
+    """What a SIGKILL would be, at a moment of our choosing."""
+
+
+TOUCHES = ("open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.rmtree", "os.listdir", "os.scandir")
+KILL_AT: list[int] = []  # the one audit hook of the process counts this down; hooks cannot be taken off
+
+
+def count_down(event, _):
+    if KILL_AT and event in TOUCHES:
+        KILL_AT[0] -= 1
+        if KILL_AT[0] == 0:
+            KILL_AT.clear()
+            raise Killed
+
+
+sys.addaudithook(count_down)
+
+
+@pytest.mark.parametrize("second", [6, 3], ids=["a later step", "the same step"])
+def test_there_is_a_whole_checkpoint_whenever_it_is_killed(tmp_path, second):
+    """Killed at every single touch of the disk, one after another."""
+    for moment in range(1, 100):
+        folder = tmp_path / str(moment)
+        save_checkpoint(folder, 3, {"a": torch.full((4,), 3.0)}, {})
+        KILL_AT.append(moment)
+        try:
+            save_checkpoint(folder, second, {"a": torch.full((4,), float(second))}, {})
+        except Killed:
+            finished = False
+        else:
+            finished = True
+        KILL_AT.clear()
+        found = newest_checkpoint(folder)
+        assert found.step in (3, second)
+        assert found.tensors["a"].tolist() == [found.step] * 4
+        if finished:
+            return
+        save_checkpoint(folder, 9, {"a": torch.zeros(4)}, {})
+        assert [place.name for place in folder.iterdir()] == ["step-000000009"]
+    pytest.fail("it never came to its end")
+
+
+def test_metrics_may_hold_any_text(tmp_path):
+    """U+2028 ends a line for Python, and not for JSON."""
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    log.append({"step": 1, "note": "one\u2028two\x85three"})
+    log.append({"step": 2})
+    assert read_metrics(log.path) == [{"step": 1, "note": "one\u2028two\x85three"}, {"step": 2}]

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from sincere.errors import InputError, OptionError
@@ -69,7 +70,12 @@ def test_left_out_settings_keep_their_defaults():
         ({"optimizer": {"lr": 0}}, "lr must be positive"),
         ({"optimizer": {"betas": [0.9]}}, "betas must be a list of float"),
         ({"optimizer": {"betas": [0.9, 1.0]}}, "betas must lie between 0 and 1"),
+        ({"optimizer": {"betas": [-0.5, 0.9]}}, "betas must lie between 0 and 1"),
         ({"optimizer": {"nesterov": True, "momentum": 0}}, "nesterov needs a momentum"),
+        ({"optimizer": {"name": "lars", "nesterov": True}}, "nesterov is of sgd and muon"),
+        ({"encoder": {"options": {"width": float("nan")}}}, "of what JSON can hold: got {'width': nan}"),
+        ({"encoder": {"options": {"sizes": [1, {"of": print}]}}}, "options by name, of what JSON can hold"),
+        ({"views": {"options": {"flip": {"p": np.float32(0.5)}}}}, "options by name, of what JSON can hold"),
         ({"optimizer": {"name": "adam"}}, "name must be one of 'sgd', 'adamw', 'lars', 'muon': got 'adam'"),
         ({"epochs": 1.5}, "epochs must be a whole number"),
         ({"epochs": True}, "epochs must be a whole number"),
@@ -96,6 +102,10 @@ def test_what_is_refused(values, message):
     with pytest.raises(OptionError) as error:
         TrainConfig.from_json(values)
     assert message in str(error.value)
+
+
+def test_whole_numbers_may_be_as_large_as_they_like():
+    assert TrainConfig.from_json({"seed": 10**400}).seed == 10**400
 
 
 def test_differences_name_settings_and_leave_reporting_out():

@@ -204,6 +204,13 @@ def test_logged_losses_and_excess_are_those_of_the_batches(tmp_path):
         assert record["excess"] == pytest.approx(np.mean(excess[part]), rel=1e-5)
 
 
+def test_there_is_no_excess_over_the_floor_of_other_samples(tmp_path):
+    """With a class that the loss ignores, the floor of all samples is none: the loss could come below it."""
+    run(tmp_path, epochs=1, loss=LossConfig(options={"ignore_label": 0}))
+    assert not any("excess" in record for record in read_metrics(tmp_path / "metrics.jsonl"))
+    assert session(loss=LossConfig(options={"ignore_label": -1})).meter().floor_of is not None
+
+
 def test_steps_move_at_the_scheduled_rate(tmp_path):
     """A plain SGD step moves a weight by exactly rate × gradient."""
     schedule = ScheduleConfig(warmup_epochs=1, warmup_start_lr=0.02, end_lr=0.01)
@@ -288,8 +295,9 @@ def test_a_folder_is_never_overwritten(tmp_path):
     (tmp_path / "other" / "thesis.tex").write_text("…")
     with pytest.raises(OptionError, match=r"must be new or empty: it holds thesis\.tex"):
         run(tmp_path / "other")
-    with pytest.raises(OptionError, match="is a file"):
-        run(tmp_path / "other" / "thesis.tex")
+    for place in ("thesis.tex", "thesis.tex/run"):
+        with pytest.raises(OptionError, match=r"thesis\.tex is a file"):
+            run(tmp_path / "other" / place)
 
 
 def test_a_run_that_could_not_begin_is_in_nobodys_way(tmp_path):
@@ -308,6 +316,11 @@ def test_resuming_with_other_settings_or_data_is_refused(tmp_path, interrupted):
     other = small_splits(63)
     with pytest.raises(InputError, match="fingerprint differs"):
         train(small_config(), run=tmp_path, resume=True, data=other, show="off")
+    splits = small_splits()
+    for part in ("validation", "test"):
+        changed = replace(getattr(splits, part), inputs=getattr(splits, part).inputs + 1)
+        with pytest.raises(InputError, match="validation and test data must be what the run began with"):
+            run(tmp_path, resume=True, splits=replace(splits, **{part: changed}))
     quieter = small_config().reporting
     assert run(tmp_path, resume=True, reporting=replace(quieter, log_every=5)).finished
 
@@ -318,6 +331,40 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path):
     second = run(tmp_path, resume=True)
     assert ((tmp_path / "model.safetensors").read_bytes(), (tmp_path / "metrics.jsonl").read_text()) == before
     assert (second.loss, second.validation, second.step) == (first.loss, first.validation, first.step)
+
+
+def test_a_run_of_before_held_out_data_had_a_fingerprint_goes_on(tmp_path, interrupted):
+    interrupted(tmp_path, after=3)
+    record = json.loads((tmp_path / "provenance.json").read_text())
+    del record["data"]["held_out_fingerprint"]
+    (tmp_path / "provenance.json").write_text(json.dumps(record))
+    assert run(tmp_path, resume=True).finished
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"place": 3', '"place": 2', "batch 2 of epoch 0 is next, which it is not"),
+        ('"epoch": 0', '"epoch": 1', "batch 3 of epoch 1 is next, which it is not"),
+        ('"place": 3', '"plaice": 3', "not complete: KeyError\\('place'\\)"),
+        ('"total":', '"totals":', "not complete: KeyError\\('total'\\)"),
+        ('"format": "sincere', '"format": "other', "must have the format"),
+    ],
+)
+def test_a_state_that_was_edited_is_noticed(old, new, message, tmp_path, interrupted):
+    interrupted(tmp_path, after=3)
+    state = next((tmp_path / "checkpoint").glob("step-*/state.json"))
+    assert old in state.read_text()
+    state.write_text(state.read_text().replace(old, new, 1))
+    with pytest.raises(InputError, match=message):
+        run(tmp_path, resume=True)
+
+
+def test_batches_that_cannot_be_shared_are_refused_before_a_run_begins():
+    """60 samples in batches of 59: the last one has a single sample."""
+    config = small_config(batches=BatchesConfig(59, "shuffled", drop_last=False))
+    with pytest.raises(OptionError, match=r"smallest batch of epoch 0 has 1, and there are 2 processes.*drop_last"):
+        build_session(config, small_splits(), torch.device("cpu"), Processes(0, 2))
 
 
 def test_a_queue_keeps_its_processes(tmp_path, interrupted):
@@ -582,6 +629,48 @@ def test_views_of_a_sample_take_turns_from_epoch_to_epoch(count, tmp_path, monke
         assert len(turns) == 5 * count
         assert all(a != b for a, b in pairwise(turns)), "one side, then the other"
     assert {turns[0] for turns in by_sample.values()} == {False, True}
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_sample_that_is_left_out_keeps_its_turn(count, tmp_path, monkeypatch, interrupted):
+    """60 samples in batches of 25: ten others are left out of each epoch, and come back with the side that is next."""
+    shown = {}
+    original = TrainingStep.__call__
+
+    def step(self, batch, *, step, epoch, share):
+        views = self.parts.views.render(self.parts.data.inputs[batch], self._drawn(batch, step, epoch))
+        shown[step] = (batch, sides(self.parts.data.inputs[batch], views))
+        return original(self, batch, step=step, epoch=epoch, share=share)
+
+    monkeypatch.setattr(TrainingStep, "__call__", step)
+    changes = {"splits": image_splits(), "views": flips(count), "epochs": 8, "loss": LossConfig("supcon")}
+    changes |= {"batches": BatchesConfig(25, "shuffled"), "encoder": EncoderConfig("small_cnn", {"width": 2})}
+    assert interrupted(tmp_path, after=9, **changes).step == 9  # in the fifth epoch
+    assert run(tmp_path, resume=True, **changes).finished
+    by_sample = {number: [] for number in range(60)}
+    for number in range(16):
+        batch, mirrored = shown[number]
+        for sample, row in zip(batch.tolist(), mirrored.tolist(), strict=True):
+            by_sample[sample] += row
+    assert len({len(turns) for turns in by_sample.values()}) > 1, "some came less often than others"
+    assert all(a != b for turns in by_sample.values() for a, b in pairwise(turns)), "one side, then the other"
+
+
+def test_plans_do_not_depend_on_the_plans_before():
+    """In how many epochs a sample came: the same for a run that resumes, and for one that asks again."""
+    made = session(batches=BatchesConfig(25, "shuffled"))
+    came = torch.zeros(60, dtype=torch.int64)
+    plans = [made.planner.plan(epoch) for epoch in range(6)]
+    for plan in plans:
+        for place in range(len(plan)):
+            assert torch.equal(plan.epochs_before(place), came[plan.batch(place)])
+        came[plan.indices] += 1
+    assert came.min() < came.max()
+    for epoch in (5, 2, 2, 4):
+        again = session(batches=BatchesConfig(25, "shuffled")).planner if epoch == 5 else made.planner
+        assert torch.equal(again.plan(epoch).before, plans[epoch].before)
+    everything = session().planner
+    assert set(everything.plan(7).before.tolist()) == {7}
 
 
 def test_which_side_comes_first_is_a_toss_of_the_seed():

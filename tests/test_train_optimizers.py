@@ -217,6 +217,55 @@ def test_optimizer_state_goes_away_and_comes_back(name):
 PAPER = ScheduleConfig(warmup_epochs=10, warmup_start_lr=0.0005, end_lr=0.0005)
 
 
+@pytest.mark.parametrize("clip_norm", [None, 1.0])
+@pytest.mark.parametrize("overflow", [float("inf"), float("nan")])
+@pytest.mark.parametrize("place", [0, 1, 2], ids=["of the others", "of muon", "of the others again"])
+def test_an_overflow_anywhere_stops_the_whole_step(clip_norm, overflow, place):
+    """Float16: a gradient that overflowed is forgotten with all others, the scale is halved, and the next one moves."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 5), nn.Linear(5, 3))
+    made = build_optimizers(OptimizerConfig("muon", 0.1, others="sgd", clip_norm=clip_norm), network, nn.Module())
+    assert len(made.parts) == 2
+    scaler = torch.amp.GradScaler("cpu", init_scale=16.0)
+
+    def step(spoilt):
+        scaler.scale(network(torch.ones(2, 4)).square().mean()).backward()
+        if spoilt:
+            network[place].weight.grad[0, 0] = overflow
+        made.step(scaler)
+
+    step(spoilt=False)
+    before = [parameter.clone() for parameter in network.parameters()]
+    step(spoilt=True)
+    assert all(torch.equal(a, b) for a, b in zip(before, network.parameters(), strict=True))
+    assert scaler.get_scale() == 8.0
+    step(spoilt=False)
+    assert all(parameter.isfinite().all() for parameter in network.parameters())
+    assert not any(torch.equal(a, b) for a, b in zip(before, network.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("name", ["sgd", "lars"])
+def test_what_is_remembered_of_a_learned_temperature_follows_it_to_its_device(name):
+    """It has no dimension, as a step count has none, but it is no step count. A device without memory stands in."""
+    network, loss = nn.Linear(4, 5, device="meta"), nn.Module()
+    loss.log_temperature = nn.Parameter(torch.zeros((), device="meta"))
+    made = build_optimizers(OptimizerConfig(name=name), network, loss)
+    made.load_state(
+        {"momentum_buffer/weight": torch.ones(5, 4), "momentum_buffer/loss.log_temperature": torch.ones(())}
+    )
+    assert {value.device.type for value in made.state().values()} == {"meta"}
+
+
+def test_step_counts_stay_on_the_cpu_where_the_optimizer_wants_them():
+    network = nn.Linear(4, 5, device="meta")
+    made = build_optimizers(OptimizerConfig(name="adamw"), network, nn.Module())
+    made.load_state({"step/weight": torch.tensor(3.0), "exp_avg/weight": torch.ones(5, 4)})
+    assert {place: value.device.type for place, value in made.state().items()} == {
+        "step/weight": "cpu",
+        "exp_avg/weight": "meta",
+    }
+
+
 def test_the_papers_schedule():
     """SINCERE, Section 4.3: 10 epochs from 0.0005 to 0.5, then a cosine to 0.0005 at the last of 1,000 epochs."""
     rates = [learning_rate(PAPER, 0.5, step=s, steps_per_epoch=98, epochs=1000) for s in range(98_000)]

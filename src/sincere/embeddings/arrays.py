@@ -1,7 +1,6 @@
 """Arrays that somebody else made, read without trusting them: no pickled object is ever loaded."""
 
 import json
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,9 +55,11 @@ def classes_of(labels: Array, class_names: tuple[str, ...] | None) -> tuple[Arra
     """Labels as numbers 0 .. classes − 1, with the classes' names."""
     if labels.ndim != 1:
         raise InputError(f"labels must hold one class a sample, shape (n,): got {labels.shape}.")
+    if labels.dtype.kind == "O" and all(isinstance(label, str) for label in labels):
+        labels = labels.astype(np.str_)  # as pandas keeps texts
     if labels.dtype.kind == "f":
-        if not np.array_equal(labels, np.round(labels)):  # NaN differs from itself
-            raise InputError("labels must be whole numbers or texts: got numbers with a fraction, or NaN.")
+        if not np.array_equal(labels, np.round(labels)) or not np.all(np.abs(labels) < 2**63):  # NaN is not itself
+            raise InputError("labels must be whole numbers or texts: got numbers with a fraction, NaN or infinity.")
         labels = labels.astype(np.int64)
     if labels.dtype.kind not in "biuUT":
         raise InputError(f"labels must be whole numbers or texts: got {labels.dtype}.")
@@ -82,7 +83,13 @@ def float_rows(name: str, values: Array) -> Array:
         hint = " Flatten each sample first." if values.ndim > 2 else ""
         raise InputError(f"{name} must have shape (n, d): got {values.shape}.{hint}")
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused with its rows
-        return np.ascontiguousarray(values, dtype=np.float32)
+        rows = np.ascontiguousarray(values, dtype=np.float32)
+    return writable(rows)
+
+
+def writable(values: Array) -> Array:
+    """The same array, or a copy of one that is read-only (memory-mapped, from pandas): torch has no such tensors."""
+    return values if values.flags.writeable else values.copy()
 
 
 def _open(path: Path) -> Array | dict[str, Array]:
@@ -90,18 +97,18 @@ def _open(path: Path) -> Array | dict[str, Array]:
         raise InputError(f"there is no file {path}.")
     if path.suffix not in (".npz", ".npy"):
         raise InputError(f"embeddings must lie in an .npz or an .npy file: got {path}.")
-    try:
-        with path.open("rb") as file:  # NumPy leaves a broken archive open
+    with path.open("rb") as file:  # NumPy leaves a broken archive open
+        try:
             found = np.load(file, allow_pickle=False)
             if isinstance(found, np.ndarray):
                 return found
             members = {key: found[key] for key in found.files}
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        reason = "holds pickled objects, or is no such file at all" if "pickle" in str(error) else str(error)
-        raise InputError(
-            f"{path} must be a NumPy file of plain arrays, read without running code: {reason}. "
-            "Save it again with numeric and text arrays only."
-        ) from error
+        except Exception as error:  # NumPy passes on those of zipfile, zlib and tokenize, of which no list is complete
+            reason = "holds pickled objects, or is no such file at all" if "pickle" in str(error) else str(error)
+            raise InputError(
+                f"{path} must be a NumPy file of plain arrays, read without running code: {reason}. "
+                "Save it again with numeric and text arrays only."
+            ) from error
     return {key: member for key, member in members.items() if isinstance(member, np.ndarray)}
 
 

@@ -36,6 +36,15 @@ class ModelDescription:
     views_options: dict[str, Any] = field(default_factory=dict)
     data: str = ""
 
+    def __post_init__(self) -> None:
+        # A description may come from a file that somebody edited: what follows would fail far from its cause.
+        whole = all(isinstance(side, int) and side > 0 for side in self.inputs_shape)
+        if not whole or not self.inputs_shape:
+            raise InputError(f"inputs_shape must hold whole numbers from 1: got {self.inputs_shape!r}.")
+        for name, kind in (("encoder", str), ("views", str), ("encoder_options", dict), ("views_options", dict)):
+            if not isinstance(value := getattr(self, name), kind):
+                raise InputError(f"{name} of a model's description must be a {kind.__name__}: got {value!r}.")
+
     def build_model(self, generator: torch.Generator | None = None) -> EmbeddingModel:
         """The model with fresh weights, drawn from the generator."""
         options = dict(self.encoder_options)
@@ -72,5 +81,7 @@ class ModelDescription:
                 inputs_shape=tuple(values.pop("inputs_shape")),
                 **values,
             )
-        except (KeyError, TypeError) as error:
+        except InputError:
+            raise
+        except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"this is not a complete description of a model: {error!r}.") from error

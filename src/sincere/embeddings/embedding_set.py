@@ -23,6 +23,8 @@ class EmbeddingSet:
     >>> made = EmbeddingSet.from_arrays([[1.0, 0.0], [0.0, 1.0], [0.9, 0.1]], ["cat", "dog", "cat"], name="pets")
     >>> made.class_names, made.labels.tolist(), len(made)
     (('cat', 'dog'), [0, 1, 0], 3)
+    >>> made
+    EmbeddingSet('pets': 3 samples of 2 classes, embeddings (3, 2))
 
     Embeddings are the head's output, features the encoder's; neither has to be normalised.
     """
@@ -64,6 +66,14 @@ class EmbeddingSet:
 
     def __len__(self) -> int:
         return self.embeddings.shape[0]
+
+    def __repr__(self) -> str:
+        """What it is, not what is in it: a notebook would print ten thousand file names."""
+        parts = [f"{len(self):,} samples of {len(self.class_names)} classes", f"embeddings {shape_of(self.embeddings)}"]
+        if self.features is not None:
+            parts.append(f"features {shape_of(self.features)}")
+        parts += [name for name in ("shown", "images") if getattr(self, name) is not None]
+        return f"EmbeddingSet({self.name!r}: {', '.join(parts)})"
 
     @classmethod
     def from_arrays(
@@ -122,13 +132,13 @@ class EmbeddingSet:
         if path.suffix != ".npz":
             raise OptionError(f"path must end in .npz: got {path}.")
         arrays = {
-            "embeddings": self.embeddings.cpu().numpy(),
+            "embeddings": _as_numpy(self.embeddings),
             "labels": self.labels.cpu().numpy(),
             "class_names": np.array(self.class_names, dtype=np.str_),
             "name": np.array(self.name, dtype=np.str_),
         }
         if self.features is not None:
-            arrays["features"] = self.features.cpu().numpy()
+            arrays["features"] = _as_numpy(self.features)
         if self.shown is not None:
             # As an array of texts every one would take the room of the longest.
             arrays["shown"] = np.frombuffer(json.dumps(self.shown).encode(), dtype=np.uint8)
@@ -221,4 +231,7 @@ def _pictures(images: np.ndarray, samples: int) -> Tensor:
 
 
 def _as_numpy(values: object) -> np.ndarray:
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    if not isinstance(values, Tensor):
+        return np.asarray(values)
+    plain = values.detach().cpu()
+    return (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()  # NumPy has no bfloat16

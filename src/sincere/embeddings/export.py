@@ -2,6 +2,7 @@
 
 import importlib.util
 import io
+import json
 import logging
 import warnings
 from collections.abc import Iterator
@@ -39,7 +40,9 @@ class RawInputsToEmbeddings(nn.Module):
 def export_safetensors(loaded: LoadedModel, path: str | Path) -> Path:
     """Write the weights as a plain state dict: `encoder.…` and `head.…`, with the model's description in the header."""
     place = _with_suffix(path, ".safetensors")
-    save_tensors(place, loaded.model.state_dict(), metadata={"format": "pt", "encoder": loaded.description.encoder})
+    description = json.dumps(loaded.description.to_json(), ensure_ascii=False)
+    metadata = {"format": "pt", "encoder": loaded.description.encoder, "description": description}
+    save_tensors(place, loaded.model.state_dict(), metadata=metadata)
     return place
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from sincere.checks import shape_of
 from sincere.data import Form, LabelledData, hash_texts
+from sincere.embeddings.arrays import writable
 from sincere.embeddings.description import ModelDescription
 from sincere.embeddings.embed import Precision, embed, embed_inputs, embed_views
 from sincere.embeddings.embedding_set import EmbeddingSet
@@ -83,15 +84,18 @@ class LoadedModel:
         if form.kind == "text":
             if isinstance(inputs, Tensor):
                 return inputs
-            texts = [str(text) for text in inputs] if not isinstance(inputs, str) else inputs
+            if isinstance(inputs, str) or not all(isinstance(text, str) for text in inputs):
+                raise InputError(
+                    "inputs of this model must be a list of texts. Put it in brackets if it is one: [text]."
+                )
+            texts = [str(text) for text in inputs]  # NumPy's are of a kind of their own
             tokenize = getattr(self.model.encoder, "tokenize", None)
             if tokenize is not None:
                 tokens: Tensor = tokenize(texts)
                 return tokens
             assert form.buckets is not None
             return hash_texts(texts, words=form.shape[0], pieces=form.shape[1], buckets=form.buckets)
-        tensor = inputs if isinstance(inputs, Tensor) else torch.from_numpy(np.ascontiguousarray(np.asarray(inputs)))
-        return _in_form(tensor, form)
+        return _in_form(inputs if isinstance(inputs, Tensor) else _tensor_of(inputs), form)
 
 
 def load(run: str | Path, *, device: torch.device | str | None = None) -> LoadedModel:
@@ -116,6 +120,13 @@ def load(run: str | Path, *, device: torch.device | str | None = None) -> Loaded
     load_into(model, load_tensors(folder.weights), folder.weights)
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     return LoadedModel(model.eval().to(place), description.build_views().to(place), description)
+
+
+def _tensor_of(inputs: object) -> Tensor:
+    array = np.asarray(inputs)
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"inputs of this model must be numbers: got {array.dtype}.")
+    return torch.from_numpy(writable(np.ascontiguousarray(array)))
 
 
 def _in_form(inputs: Tensor, form: Form) -> Tensor:

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sincere.embeddings.arrays import Array
+from sincere.embeddings.arrays import Array, writable
 
 SIDE = 32  # pixels at most: enough to know what it is, and 3 kB a sample
 BLOCK = 4096  # images that are scaled at once
@@ -35,7 +35,7 @@ def thumbnails_of(images: Array, samples: int) -> Tensor | None:
     """The same of somebody's array, channels first, last or none; None where it holds no pictures, one a sample."""
     if images.dtype != np.uint8 or images.ndim not in (3, 4) or images.shape[0] != samples or 0 in images.shape[1:]:
         return None
-    found = torch.from_numpy(np.ascontiguousarray(images))
+    found = torch.from_numpy(writable(np.ascontiguousarray(images)))
     if found.ndim == 3:
         return thumbnails(found.unsqueeze(1))
     if found.shape[3] in (1, 3, 4):

@@ -10,7 +10,7 @@ from torch import Tensor
 from sincere.checks import check_choice
 from sincere.errors import OptionError
 from sincere.estimators.fitting import LossName
-from sincere.estimators.transformer import Array, ContrastiveTransformer, Output
+from sincere.estimators.transformer import Array, ContrastiveTransformer, Output, as_python
 from sincere.evaluate.class_means import class_mean_scores, class_means
 from sincere.evaluate.neighbours import nearest, vote
 
@@ -78,7 +78,8 @@ class ContrastiveClassifier(ClassifierMixin, ContrastiveTransformer):  # type: i
     def fit(self, X: Any, y: Any) -> "ContrastiveClassifier":
         """Train on rows `X` (n, features) and their classes `y` (n,): at least two classes, two samples each."""
         check_choice("rule", self.rule, ("knn", "class_means"))
-        if isinstance(self.neighbours, bool) or not isinstance(self.neighbours, int) or self.neighbours < 1:
+        neighbours = as_python(self.neighbours)
+        if isinstance(neighbours, bool) or not isinstance(neighbours, int) or neighbours < 1:
             raise OptionError(f"neighbours must be a whole number from 1: got {self.neighbours!r}.")
         self.known_, self.known_labels_ = self._fit(X, y)
         if self.rule == "class_means":
@@ -100,13 +101,13 @@ class ContrastiveClassifier(ClassifierMixin, ContrastiveTransformer):  # type: i
         vectors = self._vectors(self._checked(X))
         known = self.known_.to(vectors.dtype)
         if self.rule == "class_means":
-            return (class_mean_scores(vectors, known) / self.temperature).softmax(dim=1)
-        k = min(self.neighbours, len(known))
+            return (class_mean_scores(vectors, known) / float(self.temperature)).softmax(dim=1)
+        k = min(int(self.neighbours), len(known))
         votes = vote(
             nearest(vectors, known, self.known_labels_, k=k),
             classes=len(self.classes_),
             k=k,
             voting="similarity",
-            temperature=self.temperature,
+            temperature=float(self.temperature),
         )
         return votes / votes.sum(dim=1, keepdim=True)

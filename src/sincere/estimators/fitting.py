@@ -56,6 +56,9 @@ class FitOptions:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise OptionError(f"{name} must be a whole number from 1: got {value!r}.")
+        for name in ("learning_rate", "weight_decay"):
+            if isinstance(value := getattr(self, name), bool) or not isinstance(value, int | float):
+                raise OptionError(f"{name} must be a number: got {value!r}.")
         if not 0 < self.learning_rate < float("inf"):
             raise OptionError(f"learning_rate must be positive and finite: got {self.learning_rate!r}.")
         if not 0 <= self.weight_decay < float("inf"):

@@ -14,12 +14,25 @@ from sklearn.utils.validation import check_is_fitted, validate_data  # type: ign
 from torch import Tensor
 
 from sincere.checks import check_choice
+from sincere.errors import OptionError
 from sincere.estimators.fitting import FitOptions, LossName, fit_model
 from sincere.views import Statistics
 
 Array: TypeAlias = npt.NDArray[Any]
 Output: TypeAlias = Literal["embeddings", "features"]
 ROWS = 8192  # through the model at once
+
+
+def as_python(value: Any) -> Any:
+    """A parameter as Python's own number where it is one of NumPy's, as a search over `np.arange` hands them on."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _device(name: str) -> torch.device:
+    try:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else torch.device(name)
+    except (RuntimeError, TypeError) as error:
+        raise OptionError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N': got {name!r}.") from error
 
 
 class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -98,7 +111,8 @@ class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def _fit(self, X: Any, y: Any) -> tuple[Tensor, Tensor]:
         """Train; the training samples' unit vectors and class numbers."""
-        options = FitOptions(**{field.name: getattr(self, field.name) for field in fields(FitOptions)})
+        device = _device(self.device)
+        options = FitOptions(**{field.name: as_python(getattr(self, field.name)) for field in fields(FitOptions)})
         check_choice("output", self.output, ("embeddings", "features"))
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
@@ -106,7 +120,6 @@ class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self.classes_ = encoder.classes_
         # In float64 and before anything else: float32 cannot tell 1e9 from 1e9 + 1.
         self.statistics_ = Statistics.of(torch.from_numpy(np.array(X, dtype=np.float64)), kind="array")
-        device = ("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         labels = torch.from_numpy(encoder.transform(y).astype(np.int64))
         rows = self._standardised(X).float()
@@ -116,7 +129,8 @@ class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     @property
     def _n_features_out(self) -> int:
-        return int(self.dim if self.output == "embeddings" else self.width)
+        head = self.model_.head  # not `dim` or `width`, which may have been set anew since
+        return int(head.dim if self.output == "embeddings" else head.feature_dim)
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self)

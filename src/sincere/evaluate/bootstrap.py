@@ -13,12 +13,13 @@ from torch import Tensor
 from sincere.errors import OptionError
 
 CELLS = 2**23  # counts held at once
+LEAST_DRAWS = 100  # the outer 2.5 % are then two or three of them
 
 
 def resampled_counts(n: int, *, draws: int, seed: int) -> Iterator[Tensor]:
     """How often each of n samples came in each draw: float32 (some draws, n), every row adds up to n."""
-    if draws < 100:
-        raise OptionError(f"draws must be at least 100 for an interval: got {draws}. The papers use 1,000.")
+    if draws < LEAST_DRAWS:
+        raise OptionError(f"draws must be at least {LEAST_DRAWS} for an interval: got {draws}. The papers use 1,000.")
     generator = torch.Generator().manual_seed(seed)
     step = max(1, CELLS // max(1, n))
     for start in range(0, draws, step):

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations
+from itertools import combinations, count
 from typing import Literal, TypeAlias
 
 import torch
@@ -229,11 +229,13 @@ def _by_name(names: Sequence[str], words: Sequence[str]) -> str:
 
 
 def _distinct(names: Sequence[str]) -> tuple[str, ...]:
-    """Names that can be told apart: a second `run` becomes `run (2)`."""
-    return tuple(
-        name if names[:place].count(name) == 0 else f"{name} ({names[:place].count(name) + 1})"
-        for place, name in enumerate(names)
-    )
+    """Names that can be told apart: a second `run` becomes `run (2)`, or the next number that nobody has."""
+    found: list[str] = []
+    for name in names:
+        numbered = (f"{name} ({number})" for number in count(2))
+        free = (one for one in numbered if one not in found and one not in names)
+        found.append(next(free) if name in found else name)
+    return tuple(found)
 
 
 def _points(share: float) -> str:

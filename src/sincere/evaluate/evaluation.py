@@ -85,6 +85,15 @@ def _checked(
                 f"{role} must have the training set's dimension, {train.embeddings.shape[1]}: got "
                 f"{found.embeddings.shape[1]}. Are these embeddings of one model?"
             )
+        if (
+            found.features is not None
+            and train.features is not None
+            and found.features.shape[1] != (width := train.features.shape[1])
+        ):
+            raise InputError(
+                f"{role} must have features of the training set's dimension, {width}: got {found.features.shape[1]}. "
+                "Are these features of one model?"
+            )
         if found.embeddings.device != train.embeddings.device:
             raise InputError(f"{role} must be on the training set's device, {train.embeddings.device}.")
     names = train.class_names

@@ -43,8 +43,9 @@ def fit_logistic(
     """Minimise (1/n) Σ_i −log softmax(W x_i + b)_{y_i} + (l2/2) ‖W‖² over W and b, x standardised on these vectors.
 
     b is not penalised. scikit-learn's `LogisticRegression(C=1/(l2·n))` has the same minimum. Parameters and sums are
-    float64, products have the vectors' precision. `start` is another fit on the same vectors, `tolerance` the largest
-    entry of the gradient at which to stop.
+    float64, products have the vectors' precision. `start` is another fit on the same vectors. `tolerance` is the
+    largest entry of the gradient at which to stop, for an l2 of at least 0.01; below that it falls with √l2, as the
+    value can exceed its minimum by ‖gradient‖²/(2·l2).
     """
     if l2 <= 0:
         raise OptionError(f"l2 must be positive: got {l2}. Separable classes have no minimum without it.")
@@ -53,6 +54,7 @@ def fit_logistic(
     parameters = torch.zeros(classes, vectors.shape[1] + 1, dtype=torch.float64, device=vectors.device)
     if start is not None:
         parameters = torch.cat([start.weight, start.bias.unsqueeze(1)], dim=1).double()
+    tolerance *= min(1.0, (l2 / 0.01) ** 0.5)
     optimizer = torch.optim.LBFGS(
         [parameters],
         max_iter=300,

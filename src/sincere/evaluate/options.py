@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias, get_args
 
 from sincere.checks import check_choice
 from sincere.errors import OptionError
+from sincere.evaluate.bootstrap import LEAST_DRAWS
 from sincere.evaluate.neighbours import Voting
 
 Method: TypeAlias = Literal["knn", "class_means", "linear", "linear_paper", "retrieval"]
@@ -36,11 +37,20 @@ class EvaluationOptions:
         if self.probes_on is not None:
             check_choice("probes_on", self.probes_on, get_args(Vectors))
         check_choice("voting", self.voting, get_args(Voting))
-        if self.k is not None and self.k < 1:
-            raise OptionError(f"k must be at least 1: got {self.k}.")
+        self._check_numbers()
         if self.l2 is not None and not (isfinite(self.l2) and self.l2 > 0):
             raise OptionError(
                 f"l2 must be a positive number: got {self.l2}. Separable classes have no minimum without."
             )
-        if self.probe_views < 0:
-            raise OptionError(f"probe_views must be at least 0, the plain samples: got {self.probe_views}.")
+
+    def _check_numbers(self) -> None:
+        """At once: to hear of it after the last fit would be late."""
+        if not self.recall_at:
+            raise OptionError("recall_at must hold at least one number of neighbours: got none.")
+        for name, least in (("k", 1), ("draws", LEAST_DRAWS), ("probe_views", 0), ("recall_at", 1)):
+            given = getattr(self, name)
+            for value in given if name == "recall_at" else () if given is None else (given,):
+                if isinstance(value, bool) or not isinstance(value, int):
+                    raise OptionError(f"{name} must be a whole number: got {value!r}.")
+                if value < least:
+                    raise OptionError(f"{name} must be at least {least}: got {value}.")

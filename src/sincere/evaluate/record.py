@@ -74,10 +74,21 @@ class Evaluation:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        samples, classes = len(self.labels), len(self.class_names)
+        _check_classes("labels", self.labels, classes)
         for result in self.classifiers:
-            if len(result.predicted) != len(self.labels):
+            if len(result.predicted) != samples:
+                raise InputError(f"{result.method} must predict {samples} test samples: got {len(result.predicted)}.")
+            _check_classes(result.method, result.predicted, classes)
+            hits = result.predicted if result.in_top5 is None else result.in_top5
+            if len(result.per_class) != classes or len(hits) != samples:
+                raise InputError(f"{result.method} must have a figure for each class and a top-5 hit for each sample.")
+        if self.retrieval is not None:
+            found = self.retrieval
+            lists = (found.precisions, found.average_precisions, *found.hits.values())
+            if any(len(values) != len(found.queries) for values in lists) or found.hits.keys() != found.recall.keys():
                 raise InputError(
-                    f"{result.method} must predict {len(self.labels)} test samples: got {len(result.predicted)}."
+                    f"retrieval must have a value of every metric for each of {len(found.queries)} queries."
                 )
 
     def __str__(self) -> str:
@@ -135,6 +146,14 @@ class Evaluation:
             return cls(**document)
         except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
             raise InputError(f"this is not a complete evaluation: {error!r}. Evaluate the run again.") from error
+
+
+def _check_classes(name: str, numbers: tuple[int, ...], classes: int) -> None:
+    if numbers and not 0 <= min(numbers) <= max(numbers) < classes:
+        raise InputError(
+            f"{name} must be classes 0 to {classes - 1}, as there are {classes} class_names: got {min(numbers)} to "
+            f"{max(numbers)}."
+        )
 
 
 def _classifier(document: dict[str, Any]) -> ClassifierResult:

@@ -22,7 +22,7 @@ def recall_at(relevant: Tensor, k: int) -> Tensor:
 
 def r_precision(relevant: Tensor, counts: Tensor) -> Tensor:
     """Share of the R nearest that have the query's class."""
-    return _first_r(relevant, counts).sum(dim=1) / counts
+    return _first_r(relevant, counts).sum(dim=1).double() / counts
 
 
 def average_precision_at_r(relevant: Tensor, counts: Tensor) -> Tensor:
@@ -64,6 +64,7 @@ def retrieve(
         raise OptionError("gallery and gallery_labels come together: pass both, or neither.")
     if not ks or min(ks) < 1:
         raise OptionError(f"ks must hold numbers from 1: got {tuple(ks)}.")
+    ks = sorted(set(ks))
     there = labels if gallery_labels is None else gallery_labels
     per_class = torch.bincount(there, minlength=int(labels.max()) + 1 if labels.numel() else 0)
     counts = per_class[labels] - (1 if gallery is None else 0)
@@ -77,7 +78,7 @@ def retrieve(
         depth = min(max(int(count.max()), *ks), columns)
         places = cosines[usable].topk(depth, dim=1).indices
         relevant = there[places] == labels[tile][usable].unsqueeze(1)
-        rows["r"].append(r_precision(relevant, count[usable]).double())
+        rows["r"].append(r_precision(relevant, count[usable]))
         rows["map"].append(average_precision_at_r(relevant, count[usable]))
         for k in ks:
             rows[str(k)].append(recall_at(relevant, k))

@@ -37,8 +37,13 @@ class Checkpoint:
 
 
 def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> Path:
-    """Write a checkpoint, then delete older ones; on any failure the older one stays."""
+    """Write a checkpoint, then delete older ones; on any failure the older one stays.
+
+    One of the same step stays as it is, since it holds the same: to replace it would take a moment without any.
+    """
     final = folder / f"step-{step:09d}"
+    if final.exists():
+        return final
     beside = folder / (final.name + TEMPORARY)
     content = tensor_bytes(tensors)
     described = {**state, "step": step, "digest": _digest(content)}
@@ -50,8 +55,6 @@ def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, Tensor], stat
             beside.mkdir()
             write_durably(beside / TENSORS, content)
             write_durably(beside / STATE, text.encode())
-            if final.exists():  # the same step again: it holds the same
-                shutil.rmtree(final)
             os.rename(beside, final)
         except OSError:
             shutil.rmtree(beside, ignore_errors=True)
@@ -81,7 +84,7 @@ def newest_checkpoint(folder: Path) -> Checkpoint | None:
             f"{place / TENSORS} is not what {STATE} beside it describes: one of them was changed or copied "
             "incompletely. Delete that folder to start again, or restore it from a copy."
         )
-    return Checkpoint(int(state["step"]), tensors, state)
+    return Checkpoint(newest_step(folder), tensors, state)
 
 
 def _names(folder: Path) -> list[str]:

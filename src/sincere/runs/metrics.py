@@ -44,7 +44,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     text = path.read_text(encoding="utf-8", errors="replace")
-    lines = text[: text.rfind("\n") + 1].splitlines()
+    lines = text.split("\n")[:-1]  # not splitlines, which ends lines at characters that JSON has inside of texts
     records = []
     for number, line in enumerate(lines, start=1):
         try:

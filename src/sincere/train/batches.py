@@ -19,6 +19,7 @@ class EpochPlan:
 
     epoch: int
     indices: Tensor  # of all batches, one after another, on the device
+    before: Tensor  # in how many epochs before this one each of them came, on the device
     starts: tuple[int, ...]  # where each batch starts, and where the last one ends
     order: np.ndarray[tuple[int], np.dtype[np.int64]]  # the labels of `indices`, on the CPU
     classes: int
@@ -29,6 +30,10 @@ class EpochPlan:
     def batch(self, place: int) -> Tensor:
         """Indices of a batch, on the device."""
         return self.indices[self.starts[place] : self.starts[place + 1]]
+
+    def epochs_before(self, place: int) -> Tensor:
+        """In how many epochs before this one each sample of a batch came: in all of them unless some are left out."""
+        return self.before[self.starts[place] : self.starts[place + 1]]
 
     def size(self, place: int) -> int:
         return self.starts[place + 1] - self.starts[place]
@@ -52,6 +57,10 @@ class Planner:
             else ShuffledBatches(len(data), batch_size=config.size, seed=seed, drop_last=config.drop_last)
         )
         self.processes = processes
+        self.leaves_out = config.sampler == "shuffled" and config.drop_last
+        self._came, self._counted = torch.zeros(len(data), dtype=torch.int64), 0  # in the epochs before `_counted`
+        if processes > 1:
+            self.plan(0)  # what cannot be shared out is refused here, before a run begins
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -67,11 +76,27 @@ class Planner:
         if smallest < self.processes:
             raise OptionError(
                 f"every process needs a sample of every batch: the smallest batch of epoch {epoch} has {smallest}, "
-                f"and there are {self.processes} processes. Use larger batches."
+                f"and there are {self.processes} processes. Use larger batches, or leave out an incomplete last one "
+                "(batches.drop_last)."
             )
         indices = torch.cat(batches)
         starts = (0, *np.cumsum([len(batch) for batch in batches]).tolist())
+        both = torch.stack([indices, self._epochs_before(epoch)[indices]])
         if self.device.type == "cuda":
-            indices = indices.pin_memory()
-        moved = indices.to(self.device, non_blocking=True)
-        return EpochPlan(epoch, moved, starts, self.labels[indices].numpy(), self.classes)
+            both = both.pin_memory()
+        moved = both.to(self.device, non_blocking=True)
+        return EpochPlan(epoch, moved[0], moved[1], starts, self.labels[indices].numpy(), self.classes)
+
+    def _epochs_before(self, epoch: int) -> Tensor:
+        """In how many epochs before this one each sample came, (n,).
+
+        It follows from the seed, so a run that resumes has it from the same epochs, dealt out once more.
+        """
+        if not self.leaves_out:
+            return torch.full_like(self._came, epoch)
+        if epoch < self._counted:
+            self._came, self._counted = torch.zeros_like(self._came), 0
+        for earlier in range(self._counted, epoch):
+            self._came[torch.cat(list(self.dealer.batches(earlier)))] += 1
+        self._counted = epoch
+        return self._came

@@ -56,9 +56,9 @@ def restore(session: Session, found: Checkpoint, meter: Meter) -> Position:
     if state.get("format") != FORMAT:
         raise InputError(f"the checkpoint must have the format {FORMAT!r}: got {state.get('format')!r}.")
     queue = parts.memory.queue
-    if queue is not None and state["processes"] != parts.processes.world:
+    if queue is not None and (had := state.get("processes")) != parts.processes.world:
         raise InputError(
-            f"a run with a queue must go on with as many processes as it had, {state['processes']}, since each has a "
+            f"a run with a queue must go on with as many processes as it had, {had}, since each has a "
             f"part of the queue: got {parts.processes.world}."
         )
     groups: dict[str, dict[str, Tensor]] = {}
@@ -73,7 +73,16 @@ def restore(session: Session, found: Checkpoint, meter: Meter) -> Position:
     if queue is not None:
         load_into(queue, groups.get(f"queue{parts.processes.rank}", {}), where)
     parts.optimizers.load_state(groups.get("optimizer", {}))
-    if session.step.scaler is not None and state["scaler"] is not None:
+    if session.step.scaler is not None and state.get("scaler") is not None:
         session.step.scaler.load_state_dict(state["scaler"])
-    meter.load_state(state["meter"])
-    return Position(found.step, int(state["epoch"]), int(state["place"]), float(state["seconds"]))
+    try:
+        meter.load_state(state["meter"])
+        position = Position(found.step, int(state["epoch"]), int(state["place"]), float(state["seconds"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"the state in {where} is not complete: {error!r}. Restore it from a copy.") from error
+    if position.step != position.epoch * len(session.planner) + position.place:
+        raise InputError(
+            f"{where} says that batch {position.place} of epoch {position.epoch} is next, which it is not with "
+            f"{len(session.planner)} batches an epoch: was it edited, or written by another version?"
+        )
+    return position

@@ -182,7 +182,7 @@ class MemoryConfig:
 class OptimizerConfig:
     """How weights follow gradients.
 
-    momentum, nesterov: of sgd, lars and muon. betas, eps: of adamw, and of muon's other parameters.
+    momentum: of sgd, lars and muon; nesterov: of sgd and muon. betas, eps: of adamw, and of muon's other parameters.
     trust: LARS's η, the share of a weight's norm that a step may move it by.
     decay: weight decay on "all" parameters, as the papers' code does, or on "matrices" alone (no biases, no norms).
     others, others_lr, others_weight_decay: muon moves matrices inside the network; what optimizer moves the rest, how
@@ -211,9 +211,11 @@ class OptimizerConfig:
         for name in ("lr", "others_lr", "trust", "clip_norm"):
             if (value := getattr(self, name)) is not None and value <= 0:
                 raise OptionError(f"{name} must be positive: got {value}.")
-        for name, value in (("momentum", self.momentum), ("betas", max(self.betas))):
+        for name, value in (("momentum", self.momentum), *(("betas", beta) for beta in self.betas)):
             if not 0 <= value < 1:
                 raise OptionError(f"{name} must lie between 0 and 1, and below 1: got {value}.")
+        if self.nesterov and self.name == "lars":
+            raise OptionError("nesterov is of sgd and muon: LARS has plain momentum (Algorithm 1 of its paper).")
         if self.nesterov and self.momentum == 0:
             raise OptionError("nesterov needs a momentum above 0.")
 

@@ -11,8 +11,11 @@ HAVE_A_FLOOR = ("sincere", "supcon", "eps_supinfonce", "decoupled", "set_nce", "
 
 
 def has_floor(loss: LossConfig) -> bool:
-    """Is there a value that this loss can come down to, and no further? Cosine similarity and the mean have one."""
-    usual = {"similarity": "cosine", "reduction": "mean"}
+    """Is there a value that this loss can come down to, and no further? Cosine similarity and the mean have one.
+
+    A class that is ignored would have to be left out of the counts; labels are never negative, so −1 ignores none.
+    """
+    usual = {"similarity": "cosine", "reduction": "mean", "ignore_label": -1}
     return loss.name in HAVE_A_FLOOR and all(loss.options.get(name, value) == value for name, value in usual.items())
 
 

@@ -92,7 +92,7 @@ def _fits_one(value: Any, kind: Any) -> bool:
         return value in get_args(kind) and type(value) in {type(choice) for choice in get_args(kind)}
     if kind is int or kind is float:
         number = isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
-        return number and isfinite(value)
+        return number and (isinstance(value, int) or isfinite(value))
     if get_origin(kind) is tuple:
         members = get_args(kind)
         expected = members[:1] * len(value) if isinstance(value, tuple) and members[-1] is Ellipsis else members
@@ -102,8 +102,17 @@ def _fits_one(value: Any, kind: Any) -> bool:
             and all(_fits(item, member) for item, member in zip(value, expected, strict=True))
         )
     if get_origin(kind) is dict:
-        return isinstance(value, dict) and all(isinstance(key, str) for key in value)
+        return isinstance(value, dict) and all(isinstance(key, str) for key in value) and _is_json(value)
     return isinstance(value, kind)
+
+
+def _is_json(value: Any) -> bool:
+    """Can a run write it down, and read it back? No function, array or NaN."""
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_json(item) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(_is_json, value))
+    return value is None or isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
 
 
 def _in_words(hint: Any) -> str:
@@ -123,5 +132,5 @@ def _one_in_words(kind: Any) -> str:
         type(None): "none",
     }
     if get_origin(kind) is dict:
-        return "a table of options by name"
+        return "a table of options by name, of what JSON can hold"
     return names.get(kind) or f"a {kind.__name__}"

@@ -150,7 +150,8 @@ class Loop:
         plan = self.upcoming or session.planner.plan(position.epoch)
         while position.place < len(plan):
             share = session.rate(position.step) / session.config.optimizer.lr
-            loss = session.step(plan.batch(position.place), step=position.step, epoch=position.epoch, share=share)
+            batch, before = plan.batch(position.place), plan.epochs_before(position.place)
+            loss = session.step(batch, step=position.step, epoch=before, share=share)
             meter.add(loss, plan.size(position.place))
             position.step, position.place = position.step + 1, position.place + 1
             self.progress.tick(position.step)

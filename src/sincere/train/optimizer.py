@@ -1,7 +1,8 @@
 """Optimizers by configuration: which parameters they move, with which decay, and their state by parameter name."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -33,18 +34,21 @@ class Optimizers:
         for group, rate in zip(self.groups, self.rates, strict=True):
             group["lr"] = rate * share
 
+    @cached_property
+    def whole(self) -> torch.optim.Optimizer:
+        """All of them as one."""
+        return self.parts[0] if len(self.parts) == 1 else Together(self.parts)
+
     def step(self, scaler: torch.amp.GradScaler | None = None) -> None:
         """Clip, move, forget the gradients."""
         if self.clip_norm is not None:
-            for part in self.parts if scaler is not None else ():
-                scaler.unscale_(part)  # type: ignore[union-attr]
+            if scaler is not None:
+                scaler.unscale_(self.whole)
             nn.utils.clip_grad_norm_(list(self.named.values()), self.clip_norm)
-        for part in self.parts:
-            if scaler is None:
-                part.step()
-            else:
-                scaler.step(part)
-        if scaler is not None:
+        if scaler is None:
+            self.whole.step()
+        else:
+            scaler.step(self.whole)
             scaler.update()
         for part in self.parts:
             part.zero_grad(set_to_none=True)
@@ -71,11 +75,29 @@ class Optimizers:
             if name not in self.named:
                 raise InputError(f"the checkpoint remembers {key} of {name}, which this model does not have.")
             parameter = self.named[name]
-            if value.shape == parameter.shape and value.ndim:
+            if key == "step" and not _counts_on_device(owners[parameter]):
+                pass
+            elif value.shape == parameter.shape:
                 value = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
-            elif parameter.is_cuda and _counts_on_device(owners[parameter]):
+            else:
                 value = value.to(parameter.device)
             owners[parameter].state[parameter][key] = value
+
+
+class Together(torch.optim.Optimizer):
+    """Several optimizers that move together or, where a gradient of any of them overflowed in float16, not at all.
+
+    A GradScaler looks at the gradients of each optimizer by itself. Were they several to it, those without an overflow
+    would move alone, and by gradients that a clipped norm of NaN has made NaN.
+    """
+
+    def __init__(self, parts: Sequence[torch.optim.Optimizer]) -> None:
+        super().__init__([p for part in parts for group in part.param_groups for p in group["params"]], {})
+        self.parts = tuple(parts)
+
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        for part in self.parts:
+            part.step()
 
 
 def _counts_on_device(part: torch.optim.Optimizer) -> bool:

@@ -27,11 +27,11 @@ def check_folder(folder: RunFolder, config: TrainConfig, *, resume: bool) -> Non
 
 def begin(folder: RunFolder, config: TrainConfig, splits: Splits) -> None:
     """Make the folder of a run, or check that its data are the same, and note this start."""
-    fingerprint = data_fingerprint(splits.train)
-    record: dict[str, Any] = {"data": describe_data(splits, fingerprint), "starts": []}
+    record: dict[str, Any] = {"data": describe_data(splits), "starts": []}
     if folder.started:
-        record = read_json(folder.provenance)
-        check_same_data(record, fingerprint)
+        given, record = record["data"], read_json(folder.provenance)
+        check_same_data(record, given["fingerprint"])
+        check_same_held_out(record, given["held_out_fingerprint"])
     folder.create()
     record["starts"].append(provenance(seed=config.seed))
     write_json(folder.provenance, record)
@@ -58,10 +58,21 @@ def check_same_data(record: dict[str, Any], fingerprint: str) -> None:
         )
 
 
+def check_same_held_out(record: dict[str, Any], fingerprint: str) -> None:
+    """Accuracies of one run are of the same samples, before and after it was resumed."""
+    known = record.get("data", {}).get("held_out_fingerprint", fingerprint)  # records of before have none
+    if known != fingerprint:
+        raise InputError(
+            "the validation and test data must be what the run began with: their fingerprint differs "
+            f"({known} then, {fingerprint} now). Bring the data back, or start a new run."
+        )
+
+
 def check_empty(folder: RunFolder) -> None:
     """Nothing of anybody else's may lie where a run begins."""
-    if folder.path.exists() and not folder.path.is_dir():
-        raise OptionError(f"run must be a folder: {folder.path} is a file.")
+    there = next(place for place in (folder.path, *folder.path.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise OptionError(f"run must be a folder: {there} is a file.")
     ours = {name.rstrip("/") for name in CONTENTS} | {folder.readme.name}
     found = [place.name for place in folder.path.iterdir()] if folder.path.is_dir() else []
     foreign = sorted(name for name in found if name.removesuffix(TEMPORARY) not in ours)
@@ -69,16 +80,16 @@ def check_empty(folder: RunFolder) -> None:
         raise OptionError(f"{folder.path} must be new or empty: it holds {', '.join(foreign[:5])}.")
 
 
-def data_fingerprint(data: LabelledData) -> str:
-    """A digest of every input and label of the training split."""
+def data_fingerprint(*parts: LabelledData) -> str:
+    """A digest of every input and label."""
     digest = hashlib.blake2b(digest_size=16)
-    for tensor in (data.inputs, data.labels):
+    for tensor in (tensor for data in parts for tensor in (data.inputs, data.labels)):
         digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
         digest.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
-def describe_data(splits: Splits, fingerprint: str) -> dict[str, Any]:
+def describe_data(splits: Splits) -> dict[str, Any]:
     """What the run was given, in JSON."""
     return {
         "name": splits.train.name,
@@ -89,5 +100,6 @@ def describe_data(splits: Splits, fingerprint: str) -> dict[str, Any]:
         "validation": 0 if splits.validation is None else len(splits.validation),
         "test": len(splits.test),
         "notes": list(splits.note),
-        "fingerprint": fingerprint,
+        "fingerprint": data_fingerprint(splits.train),
+        "held_out_fingerprint": data_fingerprint(*filter(None, (splits.validation, splits.test))),
     }
