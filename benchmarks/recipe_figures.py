@@ -44,7 +44,9 @@ def by_the_clock(name: str, source: str, run: Path, seed: int) -> float:
     return round(perf_counter() - began, 1)
 
 
-def measured(name: str, source: str, runs: Path, seeds: int, *, clock: bool, commit: str | None) -> dict[str, Any]:
+def measured(
+    name: str, source: str, runs: Path, seeds: int, *, clock: bool = False, commit: str | None = None
+) -> dict[str, Any]:
     """One recipe's figures over its seeds."""
     recipe, laboratory = find_recipe(name), Laboratory(runs, "off")
     config, options = recipe.config, recipe.evaluation or EvaluationOptions(methods=METHODS)
@@ -70,7 +72,7 @@ def measured(name: str, source: str, runs: Path, seeds: int, *, clock: bool, com
         "torch": origin["versions"]["torch"],
         "commit": commit or origin["sincere_commit"],
         "date": origin["started"][:10],
-        "verdict_seconds": clocked or None,
+        **({"verdict_seconds": clocked} if clocked else {}),
     }
 
 

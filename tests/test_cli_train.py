@@ -76,7 +76,7 @@ def test_evaluate_with_it(data):
         (("blobs.npz", "--optimizer", "adam"), "'sgd', 'adamw'"),
         (("blobs.npz", "--recipe", "leter"), "Did you mean 'letter'?"),
         (("--recipe", "letter"), "sincere train PATH --recipe letter"),
-        (("blobs.npz", "--config", "absent.json"), "absent.json"),
+        (("blobs.npz", "--config", "absent.json"), "there is no absent.json"),
         (("blobs.npz", "--out", "a", "--resume", "b"), "got both"),
         (("--resume", "nothing-here"), "DATA must be given"),
         (("blobs.npz", "--out", "full"), "must be new or empty"),
@@ -93,6 +93,39 @@ def test_refuses_in_one_line(data, tmp_path, words, message):
     assert message in line
     assert line.startswith("error: ")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["blobs.npz", "full"], "nothing is left behind"
+
+
+def test_advice_is_what_one_can_type(tmp_path):
+    (tmp_path / "moods.csv").write_text("first,second,mood\n" + "hi,ho,good\noh,ah,bad\n" * 10)
+    assert refused("train", tmp_path / "moods.csv").endswith("Name the one with the classes: --label-column ….")
+    named = ("train", tmp_path / "moods.csv", "--label-column", "mood")
+    assert refused(*named).endswith("Name it: --set data.options.input_column=….")
+    done(*named, "--set", "data.options.input_column=first", *FAST, "--out", tmp_path / "run", "--quiet")
+
+
+def test_words_are_numbered_and_places_are_quoted(data):
+    said = done("train", data, *FAST, "--epochs", "1", "--out", "my run").stderr
+    assert "sincere, 1 epoch → my run" in said
+    assert "1 epoch in " in said
+    assert said.endswith("Next: sincere evaluate 'my run'\n")
+
+
+def test_data_is_named_anew_from_another_folder(data, tmp_path, monkeypatch):
+    words = ("train", "blobs.npz", "--encoder", "command_line:Stopping", "--epochs", "3", "--device", "cpu")
+    (tmp_path / "stop").touch()
+    assert call(*words, "--out", "run").exit_code == 130
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    line = refused("train", "--resume", "../run")
+    assert f"there is no blobs.npz in {tmp_path / 'elsewhere'}" in line
+    assert "sincere train DATA --resume ../run" in line
+    other = blobs(tmp_path / "other.npz", seed=1)
+    assert "the training data must be what the run began with" in refused("train", other, "--resume", "../run")
+    done("train", "../blobs.npz", "--resume", "../run")
+    assert RunFolder(tmp_path / "run").finished
+    assert TrainConfig.load(tmp_path / "run").data.source == "blobs.npz", "settings are what they were"
+    line = refused("evaluate", "../run", "--probe-views", "2", "--draws", "100")
+    assert "Go to the folder where it was trained." in line
 
 
 def test_a_traceback_for_those_who_want_it(tmp_path, monkeypatch):

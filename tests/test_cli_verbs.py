@@ -1,24 +1,28 @@
 """The other verbs, on one small run: files, figures, JSON, refusals, help."""
 
+import io
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 from command_line import FAST, apart, blobs, call, done, parsed, refused
 from sincere import diagnose
-from sincere.cli import run_evaluation
+from sincere.cli import output, run_evaluation
 from sincere.cli.demo_folder import claimed
 from sincere.cli.evaluate import command_for
+from sincere.cli.hints import as_typed
 from sincere.data import open_data
 from sincere.embeddings import EmbeddingSet, load
 from sincere.evaluate import Evaluation, EvaluationOptions, evaluate
 from sincere.recipes.demo import side
-from sincere.runs import RunFolder
+from sincere.runs import RunFolder, files
 
 VERBS = ("demo", "train", "evaluate", "compare", "report", "embed", "export", "bench", "reproduce", "recipes")
 VERBS = (*VERBS, "recipes list", "recipes show")
@@ -100,6 +104,8 @@ def test_views_are_of_the_data_that_the_run_was_trained_on(runs, tmp_path):
 
 def test_what_to_type_for_an_evaluation():
     assert command_for(Path("runs/a"), None) == "sincere evaluate runs/a"
+    assert command_for(Path("runs/Mein Lauf"), None) == "sincere evaluate 'runs/Mein Lauf'"
+    assert command_for(Path("runs/Läufe"), None) == "sincere evaluate runs/Läufe"
     settings = EvaluationOptions(methods=("knn", "linear"), l2=1e-3, probe_views=4)
     typed = "sincere evaluate runs/a --methods knn,linear --l2 0.001 --probe-views 4"
     assert command_for(Path("runs/a"), settings) == typed
@@ -127,6 +133,91 @@ def test_embed(runs):
     assert (told["samples"], told["dim"]) == (12, 4)
 
 
+def test_embed_reads_as_the_run_did(tmp_path):
+    lines = [f"{i % 7},{i % 5},{('Öl', 'Äpfel')[i % 2]}" for i in range(40)]
+    (tmp_path / "oils.csv").write_text("\n".join(["a,b,Sorte", *lines]), encoding="latin-1")
+    reading = ("--label-column", "Sorte", "--set", "data.options.encoding=latin-1")
+    done("train", tmp_path / "oils.csv", *FAST, *reading, "--out", tmp_path / "run", "--quiet")
+    words = ("embed", tmp_path / "run", tmp_path / "oils.csv", "--out", tmp_path / "made.npz")
+    assert set(parsed(*words)["classes"]) == {"Äpfel", "Öl"}
+    assert "must have a column 'c'" in refused(*words, "--label-column", "c")
+    np.save(tmp_path / "points.npy", np.eye(2)[[0, 1, 0]])
+    np.save(tmp_path / "points_y.npy", np.array(["Öl", "Öl", "Äpfel"]))
+    assert parsed("embed", tmp_path / "run", tmp_path / "points.npy", "--out", tmp_path / "made.npz")["samples"] == 3
+
+
+def test_unfinished_runs_are_named_with_what_to_type(runs, tmp_path):
+    copy = shutil.copytree(runs / "sincere", tmp_path / "my run")
+    RunFolder(copy).weights.unlink()
+    for words in (("evaluate",), ("report",), ("export", "x.onnx"), ("embed", runs / "blobs.npz", "--out", "x.npz")):
+        line = refused(words[0], copy, *words[1:])
+        assert line.endswith(f"sincere train --resume '{copy}'")
+
+
+def test_findings_are_told_where_a_run_may_only_be_read(runs, tmp_path, monkeypatch):
+    copy = shutil.copytree(runs / "sincere", tmp_path / "colleagues")
+    RunFolder(copy).evaluation.unlink(missing_ok=True)
+    RunFolder(copy).geometry.unlink(missing_ok=True)
+    write = files.write_durably
+
+    def forbidding(path, content):
+        if path.is_relative_to(copy):
+            raise PermissionError(13, "Permission denied", str(path))
+        write(path, content)
+
+    monkeypatch.setattr(files, "write_durably", forbidding)
+    found = call("evaluate", copy, "--draws", "100")
+    assert found.exit_code == 1
+    assert "k-NN" in found.stdout
+    assert "Permission denied" in found.stderr
+    assert "colleagues" in done("compare", copy, runs / "supcon").stdout
+    done("report", copy, "--out", tmp_path / "page.html")
+    assert not RunFolder(copy).evaluation.exists()
+    assert not RunFolder(copy).geometry.exists()
+
+
+def test_a_place_that_the_system_refuses(runs, monkeypatch):
+    def forbidding(self, *more, **options):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "mkdir", forbidding)
+    assert "cannot use there: Permission denied" in refused("demo", "--out", "there", "--epochs", "1")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_full_disk_behind_stdout():
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "sincere", "recipes"]
+        found = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert (found.returncode, found.stderr) == (1, "error: could not read or write: No space left on device.\n")
+
+
+def test_a_terminal_that_knows_ascii_alone(runs, tmp_path):
+    copy = shutil.copytree(runs / "sincere", tmp_path / "Läufe 鳥")
+    words = ("evaluate", copy, "--methods", "knn", "--draws", "100")
+    found = apart(*words, folder=tmp_path, PYTHONIOENCODING="ascii")
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.startswith("L\\xe4ufe \\u9ce5 on blobs")
+    assert "\\u2013" not in found.stdout, "a dash is a hyphen there"
+    told = apart(*words, "--json", folder=tmp_path, PYTHONIOENCODING="ascii")
+    assert json.loads(told.stdout)["name"] == "Läufe 鳥"
+
+
+def test_names_with_brackets_are_no_markup(monkeypatch):
+    monkeypatch.setattr(output, "Console", lambda **options: Console(file=io.StringIO(), force_terminal=True))
+    with output.working("embedding photos [/old].csv") as at:
+        at("of [/new]")
+
+
+def test_advice_is_as_one_types_it():
+    advice = "Name it: label_column='…'; unreadable='skip', kind='text'. Got part='x', colour='red'."
+    of_train = "Name it: --label-column …; --set data.options.unreadable=skip, --kind text. Got part='x', colour='red'."
+    assert as_typed(advice, ["label_column", "kind", "set_"]) == of_train
+    of_embed = "Name it: --label-column …; --unreadable skip, kind='text'. Got --part x, colour='red'."
+    assert as_typed(advice, ["label_column", "unreadable", "part"]) == of_embed
+    assert as_typed("test='my data'", ["set_"]) == "--set 'data.test=my data'"
+
+
 def test_export(runs):
     done("export", runs / "sincere", runs / "weights.safetensors")
     told = parsed("export", runs / "sincere", runs / "weights.safetensors")
@@ -146,6 +237,7 @@ def test_bench():
 
 def test_recipes(runs):
     assert "letter" in done("recipes").stdout
+    assert parsed("recipes") == parsed("recipes", "list")
     names = [recipe["name"] for recipe in parsed("recipes", "list")]
     assert {"digits", "letter", "banking77", "trec6", "fsdd", "sincere-cifar10", "supcon-cifar100"} <= set(names)
     text = done("recipes", "show", "sincere-cifar100").stdout
@@ -159,6 +251,7 @@ def test_recipes(runs):
     ("words", "message"),
     [
         (("evaluate", "{}/absent"), "there is no folder"),
+        (("evaluate", "{}/blobs.npz"), "must be the folder of a run: it is a file"),
         (("evaluate", "{}"), "must be the folder of a run"),
         (("evaluate", "{}/sincere", "--methods", "knn,svm"), "'svm'"),
         (("evaluate", "{}/sincere", "--draws", "0"), "draws"),
@@ -170,10 +263,16 @@ def test_recipes(runs):
         (("embed", "{}/sincere", "{}/blobs.npz", "--out", "x.csv"), "must end in .npz"),
         (("embed", "{}/sincere", "digits", "--out", "x.npz"), "kind"),
         (("export", "{}/sincere", "model.pt"), ".onnx or .safetensors"),
+        (("embed", "{}/sincere", "{}/other.npz", "--out", "x.npz"), "other: every sample must have 6 features: got 2"),
+        (("embed", "{}/sincere", "{}/blobs.npz", "--out", "{}/blobs.npz/x.npz"), "blobs.npz: File exists"),
+        (("embed", "{}/sincere", "{}/blobs.npz", "--out", "x.npz", "--part", "test"), "read it with --part train"),
         (("export", "{}", "model.onnx"), "folder of a run"),
+        (("bench", "--device", "gpu"), "device must be"),
+        (("recipes", "--json", "show", "letter"), "sincere recipes show … --json"),
     ],
 )
 def test_refuses_in_one_line(runs, words, message):
+    np.savez(runs / "other.npz", x=np.eye(2, dtype=np.float32), y=np.arange(2))
     assert message in refused(*(word.format(runs) for word in words))
 
 

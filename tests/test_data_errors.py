@@ -110,6 +110,13 @@ CASES = {
     "missing label": (csv(GOOD + "no label here,\n"), ["'label'", "1 of 9 have none", "lines 10"]),
     "text without a word": (csv(GOOD + '"  ",a\n'), ["must hold a word", "1 of 9", "lines 10"]),
     "not UTF-8": (raw("t.csv", GOOD.encode() + "é,a\n".encode("latin-1")), ["t.csv", "utf-8", "encoding='latin-1'"]),
+    "UTF-16": (raw("t.csv", GOOD.encode("utf-16")), ["t.csv", "encoding='utf-16'"]),
+    "no header above words": (csv("1.5,2,cat\n3.5,4,dog\n"), ["label_column='…'", "If its first line is data"]),
+    "decimal commas": (csv("a;b;label\n1,5;2,5;x\n3,5;4,5;y\n"), ["decimal point", "column 'a' holds '1,5' in line 2"]),
+    "some decimal commas": (
+        csv("a;b;label\n1;2,5;x\n3;4,5;y\n"),
+        ["decimal point", "column 'b' holds '2,5' in line 2"],
+    ),
     "words among numbers": (
         csv("a,b,label\n1,2,x\n3,red,y\n"),
         ["column 'b'", "must hold numbers", "line 3 holds 'red'"],
@@ -175,11 +182,17 @@ CASES = {
     ),
     "TREC line": (raw("a.label", b"NUM:dist How far ?\nHow far ?\n"), ["a.label", "line 2 is 'How far ?'"]),
     "TREC empty": (raw("a.label", b"\n"), ["a.label is empty"]),
-    "test has another class": (two_parts(GOOD, "text,label\nnew,c\n"), ["must match", "a, b", "also has c"]),
-    "test is of another kind": (two_parts(GOOD, "size,label\n1,a\n2,b\n"), ["one kind, text", "array"]),
+    "test has another class": (
+        two_parts(GOOD, "text,label\nnew,c\n"),
+        ["must match", "a, b", ": the test part of", "also has c"],
+    ),
+    "test is of another kind": (
+        two_parts(GOOD, "size,label\n1,a\n2,b\n"),
+        ["one kind, text: the test part of", "array"],
+    ),
     "test has other columns": (
         two_parts("a,b,label\n" + "1,2,x\n3,4,y\n" * 3, "a,b,c,label\n1,2,3,x\n"),
-        ["2 features: got 3"],
+        ["the test part of", "2 features: got 3"],
     ),
 }
 
@@ -197,6 +210,13 @@ def test_the_message_says_what_is_wrong(case, tmp_path):
         open_data(source)
     for part in parts:
         assert part in str(error.value)
+
+
+def test_a_test_file_is_called_by_its_name(tmp_path):
+    (tmp_path / "t.csv").write_text(GOOD)
+    (tmp_path / "new.csv").write_text("text,label\nnew,c\n")
+    with pytest.raises(InputError, match=r"new\.csv also has c"):
+        open_data(tmp_path / "t.csv", test=tmp_path / "new.csv")
 
 
 def test_two_files_for_one_part(tmp_path):

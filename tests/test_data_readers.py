@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -261,6 +262,28 @@ def test_semicolons_and_other_encodings(tmp_path):
     (tmp_path / "t.csv").write_text("texte;label\n" + "café, thé;a\nœuf;b\n" * 2, encoding="cp1252")
     data, _ = read_data(tmp_path / "t.csv", encoding="cp1252")
     assert data.shown[:2] == ("café, thé", "œuf")
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+def test_marks_between_columns(tmp_path, mark):
+    rows = [["a", "b", "label"], *([f"{i}.5", "-1", "xy"[i % 2]] for i in range(6))]
+    (tmp_path / "t.csv").write_text("\n".join(map(mark.join, rows)))
+    data, _ = read_data(tmp_path / "t.csv")
+    assert data.inputs[:, 0].tolist() == [0.5, 1.5, 2.5, 3.5, 4.5, 5.5]
+    assert data.class_names == ("x", "y")
+
+
+def test_names_that_are_not_utf_8(tmp_path):
+    """As unpacking an old archive leaves them; everything that a run saves is UTF-8."""
+    folder = tmp_path / os.fsdecode(b"caf\xe9s")
+    try:
+        write_images(folder, {"thé": 4, os.fsdecode(b"caf\xe9"): 4})
+    except OSError:
+        pytest.skip("this file system has names in UTF-8 alone")
+    data, _ = read_data(folder)
+    assert (data.name, data.class_names) == ("cafés", ("café", "thé"))
+    assert "cafés/café/0.png" in data.shown[0]
+    "".join(data.shown).encode()
 
 
 def test_trec(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import warnings
 
 import numpy as np
 import pytest
@@ -76,6 +77,7 @@ def test_arrays_of_somebody_else(tmp_path):
     np.save(tmp_path / "rows.npy", rows)
     (tmp_path / "labels.txt").write_text("\n".join(labels))
     found = done("report", tmp_path / "rows.npy", "--labels", tmp_path / "labels.txt")
+    assert f"pictures are in {tmp_path / 'rows-report_files'}." in found.stdout
     assert "no training set was given" in found.stderr
     assert (tmp_path / "rows-report.html").is_file()
     assert not (tmp_path / "geometry.json").exists()
@@ -84,6 +86,18 @@ def test_arrays_of_somebody_else(tmp_path):
     subject = read_subject(tmp_path / "test.npz", train=tmp_path / "train.npz")
     assert not subject.alone
     assert subject.evaluation.train_samples == 15
+
+
+def test_class_names_that_no_font_of_ours_has(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(12, 3))
+    np.savez(tmp_path / "birds.npz", x=rows, y=np.array(["鳥", "Vögel & <b>"])[np.arange(12) % 2])
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        done("report", tmp_path / "birds.npz")
+    assert not [one for one in seen if "Glyph" in str(one.message)]
+    text = (tmp_path / "birds-report.html").read_text(encoding="utf-8")
+    assert "鳥</text>" in text, "text of a picture stays text, so the browser's fonts serve"
+    assert "Vögel &amp; &lt;b&gt;" in text
 
 
 def test_what_is_refused(run, tmp_path):

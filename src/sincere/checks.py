@@ -5,6 +5,7 @@ None of these reads a tensor's values except `check_finite`, so that no check ma
 
 import importlib
 from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 
 import torch
 from torch import Tensor
@@ -21,7 +22,9 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     """Refuse `value` unless it is one of `choices`."""
     allowed = list(choices)
     if not isinstance(value, str) or value not in allowed:
-        raise OptionError(f"{name} must be one of {', '.join(map(repr, allowed))}: got {value!r}.")
+        close = get_close_matches(value, allowed, n=1) if isinstance(value, str) else []
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise OptionError(f"{name} must be one of {', '.join(map(repr, allowed))}: got {value!r}.{hint}")
 
 
 def check_temperature(temperature: object) -> None:

@@ -7,9 +7,14 @@ def main() -> None:
     """Run the verb that the command line names."""
     try:
         from sincere.cli.app import app
+        from sincere.cli.output import take_every_sign
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich"):
             raise
         print(f'error: the command line needs {error.name}: pip install "sincere[lab]".', file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:  # importing takes a second or two
+        print("error: interrupted.", file=sys.stderr)
+        sys.exit(130)
+    take_every_sign(sys.stdout, sys.stderr)
     app(prog_name="sincere")

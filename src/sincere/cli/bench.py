@@ -8,6 +8,7 @@ from sincere.bench import measure
 from sincere.cli import options
 from sincere.cli.output import tell, tell_json, working
 from sincere.errors import OptionError
+from sincere.train.processes import device_for
 
 Sizes = Annotated[
     str | None, typer.Option("--sizes", help="Numbers of embeddings, with commas between.", show_default=False)
@@ -36,6 +37,8 @@ def bench(
 
     Candidates take turns, so that ratios hold on a busy machine too.
     """
+    if device is not None:
+        device_for(device)  # refuses what is none
     with working("bench") as at:
         found = measure(
             device or "auto",

@@ -9,7 +9,8 @@ import typer
 
 from sincere.cli import options
 from sincere.cli.demo_folder import claimed
-from sincere.cli.output import say, tell, tell_json, working
+from sincere.cli.hints import command
+from sincere.cli.output import counted, say, tell, tell_json, working
 from sincere.cli.run_evaluation import embedding_sets, evaluated
 from sincere.data import open_data
 from sincere.evaluate import EvaluationOptions
@@ -32,7 +33,7 @@ def demo(
     torch.set_num_threads(1)  # the network is small: more threads mostly wait for each other, busily
     data = open_data("digits")
     for name, config in configs.items():
-        say(f"{name}: {epochs} epochs on {len(data.train):,} images → {out / name}")
+        say(f"{name}: {counted(epochs, 'epoch')} on {len(data.train):,} images → {out / name}")
         stopped = train(config, run=out / name, data=data).exit_code
         if stopped:
             raise typer.Exit(stopped)
@@ -45,5 +46,5 @@ def demo(
         tell_json(told | {"report": str(page)})
         return
     tell(f"\n{table(sides)}\n\n{conclusion(sides)}\n")
-    tell(f"{perf_counter() - began:.0f} s. The runs are in {out}: `sincere evaluate {out / 'sincere'}` says more.")
+    tell(f"{perf_counter() - began:.0f} s. The runs are in {out}: `{command('evaluate', out / 'sincere')}` says more.")
     tell(f"What they look like, to open in a browser: {page}")

@@ -7,9 +7,12 @@ import typer
 
 from sincere.cli import options
 from sincere.cli.output import say, tell, tell_json, working
+from sincere.cli.run_evaluation import check_finished
 from sincere.data import DataOptions, read_data
 from sincere.embeddings import load
 from sincere.errors import OptionError
+from sincere.runs import RunFolder
+from sincere.train import TrainConfig
 from sincere.train.processes import device_for
 
 Data = Annotated[str, typer.Argument(metavar="DATA", help="As `sincere train` takes it.", show_default=False)]
@@ -36,11 +39,17 @@ def embed_data(
 ) -> None:
     """Embed labelled data with the model of a finished run: embeddings, features, labels and class names in one .npz.
 
-    The run's own splits are in RUN/embeddings already. In Python: sincere.embeddings.load(RUN)(inputs).
+    Columns, encoding and the like are those of the run's own data unless given. The run's own splits are in
+    RUN/embeddings already. In Python: sincere.embeddings.load(RUN)(inputs).
     """
     if out.suffix != ".npz":
         raise OptionError(f"--out must end in .npz: got {out}.")
-    reading: DataOptions = {"label_column": label_column, "input_column": input_column, "unreadable": unreadable}
+    check_finished(RunFolder(run))
+    reading: DataOptions = {**as_the_run(run, data), "unreadable": unreadable}
+    if label_column is not None:
+        reading["label_column"] = label_column
+    if input_column is not None:
+        reading["input_column"] = input_column
     with working(f"embedding {data}") as at:
         model = load(run, device=device_for(device or "auto"))
         at("reading")
@@ -52,3 +61,16 @@ def embed_data(
         say(f"note: {note}")
     told = {"path": str(place), "samples": len(made), "dim": made.embeddings.shape[1], "classes": made.class_names}
     tell_json(told) if json else tell(f"{place}: {told['samples']:,} embeddings of dimension {told['dim']}")
+
+
+def as_the_run(run: Path, data: str) -> DataOptions:
+    """How the run read its own data, as far as it says where classes and samples are found."""
+    config, reading = TrainConfig.load(run).data, DataOptions()
+    if config.kind is not None:
+        reading["kind"] = config.kind
+    for name in ("label_column", "input_column", "level", "encoding"):
+        if name in config.options:
+            reading[name] = config.options[name]
+    if data.endswith(".npy"):
+        reading.pop("label_column", None)  # there it names a file: the labels of other samples
+    return reading

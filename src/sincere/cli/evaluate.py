@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from sincere.cli import options
+from sincere.cli.hints import command
 from sincere.cli.output import tell, tell_json
-from sincere.cli.run_evaluation import evaluated
+from sincere.cli.run_evaluation import keep, measured
 from sincere.evaluate import EvaluationOptions
 
 
@@ -32,15 +33,18 @@ def evaluate_run(
         l2=l2,
         probe_views=probe_views,
     )
-    found = evaluated(run, settings, device=device)
-    tell_json(found.to_json()) if json else tell("\n".join([str(found), "", *found.summary]))
+    found = measured(run, settings, device=device)
+    try:
+        keep(run, found)
+    finally:  # told also where the run may not be written into
+        tell_json(found.to_json()) if json else tell("\n".join([str(found), "", *found.summary]))
 
 
 def command_for(run: Path, settings: EvaluationOptions | None) -> str:
     """What to type for an evaluation of a run by these settings."""
-    words, plain = ["sincere evaluate", str(run)], EvaluationOptions()
+    words, plain = ["evaluate", str(run)], EvaluationOptions()
     for name in ("methods", "k", "l2", "probe_views", "draws", "seed"):
         value = getattr(settings or plain, name)
         if value != getattr(plain, name):
             words += [f"--{name.replace('_', '-')}", ",".join(value) if isinstance(value, tuple) else f"{value}"]
-    return " ".join(words)
+    return command(*words)

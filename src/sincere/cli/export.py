@@ -7,8 +7,10 @@ import typer
 
 from sincere.cli import options
 from sincere.cli.output import tell, tell_json, working
+from sincere.cli.run_evaluation import check_finished
 from sincere.embeddings import export_onnx, export_safetensors, load
 from sincere.errors import OptionError
+from sincere.runs import RunFolder
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="….onnx or ….safetensors", show_default=False)]
 WRITERS = {".onnx": export_onnx, ".safetensors": export_safetensors}
@@ -22,6 +24,7 @@ def export(run: options.Run, file: File, json: options.Json = False) -> None:
     """
     if file.suffix not in WRITERS:
         raise OptionError(f"FILE must end in {' or '.join(WRITERS)}: got {file}.")
+    check_finished(RunFolder(run))
     with working(f"writing {file}"):
         place = WRITERS[file.suffix](load(run, device="cpu"), file)
     size = place.stat().st_size

@@ -24,7 +24,7 @@ Device = Annotated[str | None, _option("--device", "auto, cpu, cuda or cuda:N.",
 Source = Annotated[
     str | None,
     typer.Argument(
-        metavar="[DATA]",
+        metavar="DATA",
         help="digits, cifar10:PATH, cifar100:PATH, trec:PATH, a folder with a sub-folder per class, or a file: "
         ".csv .tsv .jsonl .parquet .npz .npy .label",
         show_default=False,

@@ -1,5 +1,7 @@
 """What the first process tells: findings on stdout, everything on the way there on stderr."""
 
+import codecs
+import io
 import json
 import os
 import sys
@@ -8,6 +10,24 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
+
+PLAIN = {"–": "-", "−": "-", "→": "->", "×": "x", "…": "...", "″": '"', "’": "'"}  # where a stream lacks these
+
+
+def take_every_sign(*streams: object) -> None:
+    """Let streams of few signs (ASCII, Windows' code pages) take what people name their classes, escaped."""
+
+    def plain(error: UnicodeError) -> tuple[str, int]:
+        if not isinstance(error, UnicodeEncodeError):
+            raise error
+        sign = error.object[error.start]
+        return PLAIN.get(sign) or sign.encode("ascii", "backslashreplace").decode(), error.start + 1
+
+    codecs.register_error("plain", plain)
+    for stream in streams:
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="plain")
 
 
 def leader() -> bool:
@@ -28,8 +48,18 @@ def tell(words: str) -> None:
 
 
 def tell_json(value: Any) -> None:
-    """A finding for a program: one JSON document on stdout."""
-    tell(value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+    """A finding for a program: one JSON document on stdout, escaped where stdout could not take it otherwise."""
+    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(json.loads(text), indent=2)
+    tell(text)
+
+
+def counted(number: int, one: str) -> str:
+    """`1 epoch`, `3 epochs`."""
+    return f"{number} {one}" if number == 1 else f"{number} {one}s"
 
 
 @contextmanager
@@ -39,5 +69,6 @@ def working(title: str) -> Iterator[Callable[[str], None]]:
     if not (leader() and console.is_terminal):
         yield lambda words: None
         return
-    with console.status(title) as status:
-        yield lambda words: status.update(f"{title}: {words}")
+    # As Text, since a string would be markup, and a file may be called `photos [/old]`.
+    with console.status(Text(title)) as status:
+        yield lambda words: status.update(Text(f"{title}: {words}"))

@@ -8,6 +8,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from sincere.cli.hints import command
+from sincere.cli.output import counted
+from sincere.cli.run_data import check_is_here, data_of
 from sincere.cli.settings import Settings, from_assignments, from_flags, laid_over
 from sincere.data import Splits
 from sincere.errors import OptionError
@@ -33,7 +36,7 @@ class Plan:
         """One line for whoever waits."""
         config = self.config
         what = config.loss.name if config.contrastive else config.objective
-        doing = f"{what}, {config.epochs} epochs → {self.run}"
+        doing = f"{what}, {counted(config.epochs, 'epoch')} → {self.run}"
         if self.data is None:
             return f"{config.data.source}: {doing}"
         train, validation, test = self.data.train, self.data.validation, self.data.test
@@ -49,13 +52,25 @@ def planned(words: Mapping[str, Any]) -> Plan:
     """What the command line asks for: `words` are the verb's arguments by name."""
     given, run, resume = _given(words), _folder(words), words["resume"] is not None
     if run is not None and resume and RunFolder(run).started:
-        config = TrainConfig.from_json(laid_over(TrainConfig.load(run).to_json(), given))
-        return Plan(config, run, resume=True)
+        return _gone_on(RunFolder(run), given)
     if run is not None:
         check_folder(RunFolder(run), TrainConfig(), resume=False)  # before data is read, which may take its time
     plan = _by_the_data if words["recipe"] is None else _by_the_recipe(words["recipe"])
     config, name, data = plan(given)
     return Plan(config, run or _free_folder(config, name), resume, data)
+
+
+def _gone_on(folder: RunFolder, given: Settings) -> Plan:
+    """A run that was begun. Where its data lies by now is no setting: what was read is compared with what it was."""
+    known = TrainConfig.load(folder.path)
+    source = given.get("data", {}).get("source", known.data.source)
+    config = TrainConfig.from_json(
+        laid_over(laid_over(known.to_json(), given), {"data": {"source": known.data.source}})
+    )
+    if source != known.data.source:
+        return Plan(config, folder.path, resume=True, data=data_of(folder, source))
+    check_is_here(config.data, folder, or_else=f", or name it: {command('train', 'DATA', '--resume', folder.path)}")
+    return Plan(config, folder.path, resume=True)
 
 
 def _by_the_recipe(name: str) -> Callable[[Settings], Planned]:
@@ -89,6 +104,8 @@ def _given(words: Mapping[str, Any]) -> Settings:
     given: Settings = {}
     if words["config"] is not None:
         place = words["config"]
+        if not place.exists():
+            raise OptionError(f"--config must be a JSON file or the folder of a run: there is no {place}.")
         given = read_json(RunFolder(place).config if place.is_dir() else place)
     given = laid_over(given, from_flags(words))
     if words["data"] is not None:

@@ -7,6 +7,7 @@ import typer
 from sincere.cli import options
 from sincere.cli.output import tell, tell_json
 from sincere.cli.refusals import in_words
+from sincere.errors import OptionError
 from sincere.recipes import RECIPES, find_recipe
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Of a recipe.", show_default=False)]
@@ -18,14 +19,15 @@ recipes = typer.Typer(
 )
 
 
-@recipes.callback()
-def either(context: typer.Context) -> None:
+def either(context: typer.Context, json: options.Json = False) -> None:
     """Named, complete configurations, with the evidence for them. Without a verb: the list."""
     if context.invoked_subcommand is None:
-        list_recipes()
+        list_recipes(json)
+    elif json:
+        verb = context.invoked_subcommand
+        raise OptionError(f"--json goes behind the verb: sincere recipes {verb} … --json.")
 
 
-@recipes.command("list", epilog="Example:  sincere recipes list")
 def list_recipes(json: options.Json = False) -> None:
     """All recipes."""
     if json:
@@ -50,4 +52,6 @@ def show_recipe(name: Name, json: options.Json = False) -> None:
         before = origin
 
 
+recipes.callback()(in_words(either))
+recipes.command("list", epilog="Example:  sincere recipes list")(in_words(list_recipes))
 recipes.command("show", epilog="Example:  sincere recipes show letter", no_args_is_help=True)(in_words(show_recipe))

@@ -1,5 +1,6 @@
 """What goes wrong, in one line on stderr and an exit code; a traceback only for those who ask for it."""
 
+import inspect
 import os
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ import torch
 import typer
 
 from sincere.bench import AgreementError
+from sincere.cli.hints import as_typed
 from sincere.errors import InputError, OptionError
 from sincere.runs import WriteError
 from sincere.train import DivergedError
@@ -22,22 +24,37 @@ ASKED, FAILED, INTERRUPTED = 2, 1, 130  # exit codes: something was asked that c
 
 def in_words(verb: Callable[P, T]) -> Callable[P, T]:
     """The same verb, whose expected failures end the process with a sentence."""
+    flags = inspect.signature(verb).parameters
 
     @wraps(verb)
     def speaking(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return verb(*args, **kwargs)
         except (InputError, OptionError) as error:
-            _leave(str(error), ASKED)
+            _leave(as_typed(str(error), flags), ASKED)
         except (WriteError, DivergedError, AgreementError) as error:
             _leave(getattr(error, "strerror", None) or str(error), FAILED)
         except torch.OutOfMemoryError:
             advice = "a smaller --batch, --precision bf16 or --set compute.chunk_size=128 needs less"
             _leave(f"the GPU's memory is full: {advice}.", FAILED)
+        except BrokenPipeError:
+            raise  # whoever read along has read enough; typer ends the process without a word
+        except OSError as error:
+            _leave(*_refused_by_the_system(error))
         except KeyboardInterrupt:
             _leave("interrupted.", INTERRUPTED)
 
     return speaking
+
+
+def _refused_by_the_system(error: OSError) -> tuple[str, int]:
+    """What the system did not let us do, and whether another place or other rights would help."""
+    reason = error.strerror or str(error)
+    if error.filename is None:
+        return f"could not read or write: {reason}.", FAILED
+    if isinstance(error, (PermissionError, FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError)):
+        return f"cannot use {error.filename}: {reason}. Name another place, or change what may be done there.", ASKED
+    return f"could not read or write {error.filename}: {reason}.", FAILED
 
 
 def _leave(words: str, code: int) -> NoReturn:

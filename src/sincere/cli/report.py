@@ -58,7 +58,8 @@ def report_on(
     for subject in subjects:
         for note in subject.evaluation.notes:
             say(f"note: {subject.name}: {note}")
-    tell(f"{place}: {size / 1e6:.1f} MB. Open it in a browser; its pictures are in {place.stem}_files.")
+    pictures = place.with_name(f"{place.stem}_files")
+    tell(f"{place}: {size / 1e6:.1f} MB. Open it in a browser; its pictures are in {pictures}.")
 
 
 def default_place(runs: list[Path]) -> Path:

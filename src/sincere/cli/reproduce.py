@@ -13,7 +13,7 @@ from sincere.errors import OptionError
 
 Name = Annotated[
     str | None,
-    typer.Argument(metavar="[CLAIM]", help="Its name or number; without one, the list of all.", show_default=False),
+    typer.Argument(metavar="CLAIM", help="Its name or number; without one, the list of all.", show_default=False),
 ]
 Full = Annotated[bool, typer.Option("--full", help="At the paper's size: real data, and a GPU where it trains.")]
 Fast = Annotated[

@@ -1,17 +1,18 @@
 """A run's evaluation: from its saved embeddings, or from its model and data where none were saved."""
 
+from contextlib import suppress
 from pathlib import Path
 
+from sincere.cli.hints import command
 from sincere.cli.output import working
+from sincere.cli.run_data import data_of
 from sincere.data import LabelledData
 from sincere.embeddings import EmbeddingSet, load
 from sincere.errors import InputError
 from sincere.evaluate import Evaluation, EvaluationOptions, evaluate
-from sincere.runs import RunFolder, read_json
+from sincere.runs import RunFolder, WriteError, read_json
 from sincere.runs.files import write_atomically
 from sincere.runs.folder import Split
-from sincere.train import TrainConfig
-from sincere.train.loop import opened
 from sincere.train.processes import device_for
 from sincere.train.start import check_same_data, data_fingerprint
 
@@ -20,6 +21,18 @@ SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 def evaluated(run: Path, options: EvaluationOptions | None = None, *, device: str | None = None) -> Evaluation:
     """Evaluate a finished run and write `evaluation.json` into it."""
+    found = measured(run, options, device=device)
+    keep(run, found)
+    return found
+
+
+def keep(run: Path, found: Evaluation) -> None:
+    """Write `evaluation.json` into a run."""
+    write_atomically(RunFolder(run).evaluation, (found.to_json() + "\n").encode())
+
+
+def measured(run: Path, options: EvaluationOptions | None = None, *, device: str | None = None) -> Evaluation:
+    """Evaluate a finished run."""
     folder, place, options = RunFolder(run), device_for(device or "auto"), options or EvaluationOptions()
     check_finished(folder)
     with working(f"evaluating {run}") as at:
@@ -29,7 +42,7 @@ def evaluated(run: Path, options: EvaluationOptions | None = None, *, device: st
         if options.probe_views and "linear" in options.methods:
             at("views")
             views = training_views(folder, count=options.probe_views, seed=options.seed, device=device)
-        found = evaluate(
+        return evaluate(
             sets["train"],
             sets["test"],
             validation=sets.get("validation"),
@@ -38,26 +51,29 @@ def evaluated(run: Path, options: EvaluationOptions | None = None, *, device: st
             name=folder.path.resolve().name,
             on_step=at,
         )
-    write_atomically(folder.evaluation, (found.to_json() + "\n").encode())
-    return found
 
 
 def known_evaluation(run: Path) -> Evaluation:
-    """The evaluation that a run has, or a new one where it has none."""
+    """The evaluation that a run has, or a new one where it has none; kept, where the run may be written into."""
     folder = RunFolder(run)
-    if not folder.evaluation.exists():
-        return evaluated(run)
-    return Evaluation.from_json(folder.evaluation.read_text(encoding="utf-8"))
+    if folder.evaluation.exists():
+        return Evaluation.from_json(folder.evaluation.read_text(encoding="utf-8"))
+    found = measured(run)
+    with suppress(WriteError):
+        keep(run, found)
+    return found
 
 
 def check_finished(folder: RunFolder) -> None:
     """Refuse what is no run, or has not come to its end."""
+    if folder.path.is_file():
+        raise InputError(f"{folder.path} must be the folder of a run: it is a file. `sincere train` makes runs.")
     if not folder.path.is_dir():
         raise InputError(f"there is no folder {folder.path}.")
     if not folder.started:
         raise InputError(f"{folder.path} must be the folder of a run: there is no {folder.config.name} in it.")
     if not folder.finished:
-        raise InputError(f"{folder.path} has not come to its end: sincere train --resume {folder.path}")
+        raise InputError(f"{folder.path} has not come to its end: {command('train', '--resume', folder.path)}")
 
 
 def embedding_sets(folder: RunFolder, device: str | None = None) -> dict[Split, EmbeddingSet]:
@@ -65,13 +81,13 @@ def embedding_sets(folder: RunFolder, device: str | None = None) -> dict[Split, 
     saved = {split: folder.embeddings(split) for split in SPLITS if folder.embeddings(split).exists()}
     if {"train", "test"} <= saved.keys():
         return {split: EmbeddingSet.load(path) for split, path in saved.items()}
-    model, data = load(folder.path, device=device_for(device or "auto")), opened(TrainConfig.load(folder.path).data)
+    model, data = load(folder.path, device=device_for(device or "auto")), data_of(folder)
     parts: dict[Split, LabelledData | None] = {"train": data.train, "validation": data.validation, "test": data.test}
     return {split: model.embed(part) for split, part in parts.items() if part is not None}
 
 
 def training_views(folder: RunFolder, *, count: int, seed: int, device: str | None = None) -> EmbeddingSet:
     """Embeddings of random views of the run's training samples, read again: no run saves these."""
-    data = opened(TrainConfig.load(folder.path).data).train
+    data = data_of(folder).train
     check_same_data(read_json(folder.provenance), data_fingerprint(data))
     return load(folder.path, device=device_for(device or "auto")).embed_views(data, count=count, seed=seed)

@@ -7,7 +7,8 @@ import typer
 
 from sincere.cli import options
 from sincere.cli.evaluate import command_for
-from sincere.cli.output import leader, say, tell, tell_json
+from sincere.cli.hints import command
+from sincere.cli.output import counted, leader, say, tell, tell_json
 from sincere.cli.planning import planned
 from sincere.cli.run_evaluation import evaluated
 from sincere.recipes import find_recipe
@@ -68,8 +69,9 @@ def train_model(
 def ending(found: TrainedRun) -> str:
     """How it went, and how it goes on if it was stopped."""
     if not found.finished:
-        return f"stopped after {found.epoch} epochs, everything is saved. Go on: sincere train --resume {found.run}"
+        how = command("train", "--resume", found.run)
+        return f"stopped after {counted(found.epoch, 'epoch')}, everything is saved. Go on: {how}"
     known = found.validation
     accuracy = "" if known is None else f", k-NN {100 * known.accuracy:.2f} % on {known.samples:,} validation samples"
     loss = "" if found.loss is None else f", loss {found.loss:.4f}"
-    return f"{found.epoch} epochs in {clock(found.seconds)}{loss}{accuracy}."
+    return f"{counted(found.epoch, 'epoch')} in {clock(found.seconds)}{loss}{accuracy}."

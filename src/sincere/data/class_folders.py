@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sincere.data import images, sound
 from sincere.data.options import Settings
-from sincere.data.samples import Samples, listed, number_classes
+from sincere.data.samples import Samples, legible, listed, number_classes
 from sincere.errors import InputError
 from sincere.types import Kind
 
@@ -25,7 +25,7 @@ def read_class_folders(folder: Path, settings: Settings) -> tuple[Samples, tuple
         )
     chosen = {name: [path for path in some if path.suffix.lower() in SUFFIXES[kind]] for name, some in files.items()}
     paths = [path for some in chosen.values() for path in some]
-    classes = number_classes([name for name, some in chosen.items() for _ in some])
+    classes = number_classes([legible(name) for name, some in chosen.items() for _ in some])
     notes = []
     if empty := [name for name, some in chosen.items() if not some]:
         notes.append(f"{len(empty)} sub-folders of {folder} hold no {kind} and make no class: {listed(empty)}.")

@@ -15,7 +15,7 @@ import torch
 from sincere.data.labelled import Form
 from sincere.data.optional import bring
 from sincere.data.options import Settings
-from sincere.data.samples import Classes, Rendered
+from sincere.data.samples import Classes, Rendered, legible
 from sincere.errors import InputError
 from sincere.types import Kind
 
@@ -40,7 +40,7 @@ class ImageFiles:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        return tuple(map(str, self.paths))
+        return tuple(map(legible, self.paths))
 
     def form(self, settings: Settings) -> Form:
         """The most common size of a sample of the files, grey when all of them are."""

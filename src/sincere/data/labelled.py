@@ -60,6 +60,8 @@ class LabelledData:
     >>> data = LabelledData(torch.eye(3), torch.tensor([0, 1, 1]), ("cat", "dog"), "array", "pets")
     >>> len(data), data.class_counts().tolist(), data.subset([1, 2]).labels.tolist()
     (3, [1, 2], [1, 1])
+    >>> data
+    LabelledData('pets': array, 3 samples of 2 classes, torch.float32 (3, 3))
     """
 
     inputs: Tensor
@@ -103,6 +105,11 @@ class LabelledData:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def __repr__(self) -> str:
+        """What it is, not what is in it: a notebook would print fifty thousand file names."""
+        classes = f"{len(self):,} samples of {len(self.class_names)} classes"
+        return f"LabelledData({self.name!r}: {self.kind}, {classes}, {self.inputs.dtype} {shape_of(self.inputs)})"
 
     @property
     def form(self) -> Form:

@@ -8,7 +8,7 @@ import torch
 from sincere.checks import check_choice
 from sincere.data.labelled import Form, LabelledData, Splits
 from sincere.data.options import DataOptions, Settings, settings_from, shows_options
-from sincere.data.samples import Found, Rendered, Samples, listed
+from sincere.data.samples import Found, Rendered, Samples, legible, listed
 from sincere.data.sources import find
 from sincere.data.split import stratified_split
 from sincere.errors import InputError, OptionError
@@ -41,7 +41,8 @@ def open_data(source: str | Path, **options: Unpack[DataOptions]) -> Splits:
     parts = {}
     for name, samples in (("validation", found.validation), ("test", found.test)):
         if samples is not None:
-            parts[name], more = _in_form(samples, form, found.name, train.class_names, settings)
+            what = f"the {name} part of {found.name}" if name != "test" or settings.test is None else settings.test
+            parts[name], more = _in_form(samples, form, found.name, train.class_names, settings, what=str(what))
             notes += tuple(f"{name}: {note}" for note in more)
     return _split(train, parts, (*found.notes, *notes), settings)
 
@@ -84,12 +85,24 @@ def _with_test(found: Found, settings: Settings) -> Found:
 
 
 def _in_form(
-    samples: Samples, form: Form, name: str, class_names: tuple[str, ...] | None, settings: Settings
+    samples: Samples,
+    form: Form,
+    name: str,
+    class_names: tuple[str, ...] | None,
+    settings: Settings,
+    *,
+    what: str | None = None,
 ) -> tuple[LabelledData, tuple[str, ...]]:
-    """Samples rendered in a form, without what cannot be read, their classes numbered as in `class_names`."""
+    """Samples rendered in a form, without what cannot be read, their classes numbered as in `class_names`.
+
+    `what` they are called in messages, where it is not their name.
+    """
     if samples.kind != form.kind:
-        raise InputError(f"all parts must be of one kind, {form.kind}: {name} also has {samples.kind}.")
-    rendered = samples.render(form)
+        raise InputError(f"all data must be of one kind, {form.kind}: {what or name} is of kind {samples.kind}.")
+    try:
+        rendered = samples.render(form)
+    except InputError as error:
+        raise InputError(f"{what or name}: {error}") from error
     kept, notes = _readable(samples, rendered, settings)
     numbers = torch.from_numpy(samples.classes.numbers)[kept]
     own_names = samples.classes.names
@@ -98,7 +111,7 @@ def _in_form(
         class_names = tuple(present)
     elif unknown := [label for label in present if label not in class_names]:
         raise InputError(
-            f"labels of all parts must match those to train on ({listed(class_names, 8)}): {name} also has "
+            f"labels of all parts must match those to train on ({listed(class_names, 8)}): {what or name} also has "
             f"{listed(unknown, 8)}."
         )
     place = {label: i for i, label in enumerate(class_names)}
@@ -108,6 +121,7 @@ def _in_form(
     if shown is not None and not all_kept:
         shown = tuple(shown[i] for i in kept.tolist())
     inputs = rendered.inputs if all_kept else rendered.inputs[kept]
+    name = legible(name)
     data = LabelledData(inputs, renumbered, class_names, form.kind, name, shown, form.sample_rate, form.buckets)
     return data, notes
 

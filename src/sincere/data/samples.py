@@ -1,5 +1,6 @@
 """What a reader found, before it is brought to one form."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -13,6 +14,7 @@ from sincere.data.options import Settings
 from sincere.errors import InputError
 from sincere.types import Kind
 
+ESCAPED = re.compile("[\udc80-\udcff]")  # how Python keeps bytes of a name that are not UTF-8
 SHOWN_FILES = 20  # as many paths as a message can bear
 
 
@@ -94,3 +96,13 @@ def listed(items: Sequence[object], most: int = SHOWN_FILES) -> str:
     """The first items, and how many more there are."""
     more = f", … ({len(items) - most} more)" if len(items) > most else ""
     return ", ".join(map(str, items[:most])) + more
+
+
+def legible(name: object) -> str:
+    """A file's name as text that can be saved: bytes that are not UTF-8, as old archives leave them, as Latin-1.
+
+    >>> import os
+    >>> legible(os.fsdecode(b"caf\\xe9"))
+    'café'
+    """
+    return ESCAPED.sub(lambda byte: chr(ord(byte[0]) - 0xDC00), str(name))

@@ -13,7 +13,7 @@ import torch
 
 from sincere.data.labelled import Form
 from sincere.data.options import Settings
-from sincere.data.samples import Classes, Rendered
+from sincere.data.samples import Classes, Rendered, legible
 from sincere.errors import InputError
 from sincere.types import Kind
 
@@ -35,7 +35,7 @@ class SoundFiles:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        return tuple(map(str, self.paths))
+        return tuple(map(legible, self.paths))
 
     def form(self, settings: Settings) -> Form:
         """The most common rate, and the length that leaves 98 of 100 clips whole, up to `LONGEST`."""

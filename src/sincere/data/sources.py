@@ -40,7 +40,7 @@ def find(source: str | Path, settings: Settings) -> Found:
         return _find_in_folder(path, settings)
     if path.is_file():
         return _find_in_file(path, settings)
-    raise InputError(f"data must be {SOURCES}: {str(source)!r} is none of these, and there is no such file or folder.")
+    raise InputError(f"there is no such file or folder: {source}. Data must be {SOURCES}.")
 
 
 def _existing(text: str) -> Path:

@@ -1,5 +1,6 @@
 """Tables with named columns: CSV, JSON lines, Parquet."""
 
+import codecs
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +12,8 @@ from sincere.data.optional import bring
 from sincere.data.options import Settings
 from sincere.errors import InputError
 
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # how a file of a spreadsheet's "Unicode text" begins
+DELIMITERS = ",;\t|"
 SUFFIXES = frozenset({".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"})
 
 
@@ -40,9 +43,11 @@ def read_table(path: Path, settings: Settings) -> Table:
     try:
         return (_read_csv if suffix in (".csv", ".tsv") else _read_json_lines)(path, settings.encoding)
     except UnicodeError as error:
+        with path.open("rb") as file:
+            likely = "utf-16" if file.read(2) in UTF_16 else "latin-1"
         raise InputError(
             f"{path} must be {settings.encoding.removesuffix('-sig')} text: {error}. Save it as UTF-8, or name "
-            "its encoding: encoding='latin-1'."
+            f"its encoding: encoding={likely!r}."
         ) from error
     except LookupError as error:
         raise InputError(f"encoding must be one that Python knows: {error}.") from error
@@ -52,7 +57,7 @@ def _read_csv(path: Path, encoding: str) -> Table:
     with path.open(encoding=encoding, newline="") as file:
         opening = file.readline()
         file.seek(0)
-        delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=opening.count)
+        delimiter = "\t" if path.suffix.lower() == ".tsv" else max(DELIMITERS, key=opening.count)
         rows = list(_csv_rows(file, delimiter, path))
     if not rows:
         raise InputError(f"{path} is empty.")

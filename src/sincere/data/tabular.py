@@ -1,6 +1,7 @@
 """A table's label column, and what is to be learned from: one column of text, or numbers."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -18,6 +19,8 @@ TEXT_NAMES = ("text", "sentence", "question", "utterance", "query", "content", "
 INDEX_NAMES = frozenset({"id", "index", "row", "unnamed: 0", ""})  # the last two are pandas' and R's
 Numbers = npt.NDArray[np.float64]
 SHOWN_COLUMNS = 6  # of a row, where a person wants to see it
+FRACTION = re.compile(r"[+-]?\d*\.\d+")
+COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.IGNORECASE)  # a number as much of Europe writes it
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 
 
@@ -67,9 +70,10 @@ def _label_column(table: Table, settings: Settings) -> str:
     column = wanted if wanted in columns else None if wanted else _named(LABEL_NAMES, columns)
     if column is None:
         expected = f"a column {wanted!r}" if wanted else f"a label column, named {', '.join(LABEL_NAMES)}"
+        or_data = " If its first line is data, put names above it." if any(map(FRACTION.fullmatch, columns)) else ""
         raise InputError(
             f"{table.path} must have {expected}: its columns are {listed([repr(name) for name in columns])}. "
-            "Name the one with the classes: label_column='…'."
+            f"Name the one with the classes: label_column='…'.{or_data}"
         )
     if len(columns) == 1:
         raise InputError(f"{table.path} must have something to learn from beside its labels: it only has {column!r}.")
@@ -112,6 +116,8 @@ def _text_column(table: Table, others: Mapping[str, Numbers | None], settings: S
         return usual
     if len(others) == 1 and (words or settings.kind == "text"):
         return next(iter(others))
+    if settings.kind is None and words and all(COMMA.fullmatch(str(table.columns[name][0]).strip()) for name in words):
+        raise InputError(_not_a_number(table, words[0]))
     if settings.kind == "text" or len(words) == len(others):
         raise InputError(
             f"{table.path} must have one column of text, named {', '.join(TEXT_NAMES)}: it has {named}. "
@@ -157,6 +163,11 @@ def _not_a_number(table: Table, name: str) -> str:
     line, value = next(
         (line, value) for line, value in zip(table.lines, table.columns[name], strict=True) if _number(value) is None
     )
+    if COMMA.fullmatch(str(value).strip()):  # not read as a number: 1,234 may be one or a thousand times that
+        return (
+            f"numbers of {table.path} must have a decimal point: column {name!r} holds {value!r} in line {line}. Save "
+            "the table with points in place of commas."
+        )
     return (
         f"column {name!r} of {table.path} must hold numbers: line {line} holds {str(value)[:40]!r}. Remove the column, "
         f"replace its words by numbers, or learn from it as text: input_column={name!r}."

@@ -72,9 +72,8 @@ def build_encoder(
             return make(shape, **options)
         library, _, model = name.partition(":")
         if not model:
-            known = ", ".join(map(repr, ENCODERS))
-            forms = ", ".join(f"'{prefix}:NAME'" for prefix in LIBRARIES)
-            raise OptionError(f"encoder must be one of {known}, {forms} or 'package.module:factory': got {name!r}.")
+            forms = [f"{prefix}:NAME" for prefix in LIBRARIES]
+            check_choice("encoder", name, (*ENCODERS, *forms, "package.module:factory"))
         if library in LIBRARIES:
             wanted, make = LIBRARIES[library]
             _check_kind(name, wanted, kind)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
@@ -86,7 +87,9 @@ class Picture:
 
         stem, pixels, drawn = f"{prefix}{self.name}", io.BytesIO(), io.BytesIO()
         self.figure.set_dpi(DPI)
-        with rc_context({**STYLE, "svg.hashsalt": stem}):
+        with rc_context({**STYLE, "svg.hashsalt": stem}), warnings.catch_warnings():
+            # The browser has fonts for a class 鳥, since text of the SVG stays text; the PNG shows a box.
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
             # `savefig` would draw and lay out everything four times.
             FigureCanvasAgg(self.figure).print_png(pixels)  # type: ignore[no-untyped-call]
             self.figure.set_layout_engine("none")

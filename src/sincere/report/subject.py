@@ -1,6 +1,7 @@
 """What a report is about: one run, or one set of embeddings that somebody made, with every record there is of it."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from sincere.evaluate import Evaluation, evaluate
 from sincere.geometry import describe
 from sincere.geometry.record import Geometry
 from sincere.report.leave_one_out import evaluate_alone
-from sincere.runs import RunFolder, read_json, read_metrics
+from sincere.runs import RunFolder, WriteError, read_json, read_metrics
 from sincere.runs.files import write_atomically
 from sincere.runs.folder import Split
 
@@ -53,8 +54,8 @@ def read_subject(
 ) -> Subject:
     """Read the folder of a run, or a file of embeddings.
 
-    A run's evaluation.json and geometry.json are used where they are there, and written where they are not. Nothing is
-    written beside embeddings that somebody else made.
+    A run's evaluation.json and geometry.json are used where they are there, and written where they are not, unless the
+    run may only be read. Nothing is written beside embeddings that somebody else made.
 
     Args:
         path: the folder of a run, an `.npz`, or an `.npy` with its labels in a file of their own.
@@ -102,7 +103,7 @@ def _of_run(folder: RunFolder, sets: Mapping[Split, EmbeddingSet] | None, say: S
         found = Evaluation.from_json(folder.evaluation.read_text(encoding="utf-8"))
     else:
         found = evaluate(train, test, validation=sets.get("validation"), name=name, on_step=say)
-        write_atomically(folder.evaluation, (found.to_json() + "\n").encode())
+        _keep(folder.evaluation, found)
     train, test = train.with_classes(found.class_names), test.with_classes(found.class_names)
     if tuple(test.labels.tolist()) != found.labels:
         raise InputError(
@@ -130,8 +131,14 @@ def _geometry(folder: RunFolder, test: EmbeddingSet, train: EmbeddingSet, config
     say("geometry")
     temperature = config.get("loss", {}).get("temperature", TEMPERATURE)
     made = describe(test, train=train, temperature=float(temperature), on_step=say)
-    write_atomically(folder.geometry, (made.to_json() + "\n").encode())
+    _keep(folder.geometry, made)
     return made
+
+
+def _keep(path: Path, record: Evaluation | Geometry) -> None:
+    """Write a record into a run; not where it is a colleague's, who lets others read it only."""
+    with suppress(WriteError):
+        write_atomically(path, (record.to_json() + "\n").encode())
 
 
 def _saved_sets(folder: RunFolder) -> dict[Split, EmbeddingSet]:
