@@ -113,14 +113,33 @@ def test_peak_of_memory_holds_what_the_step_took():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"device": "meta"}, 'device must be "auto", "cpu" or "cuda"'),
+        ({"device": "meta"}, 'device must be "auto", "cpu", "cuda" or one GPU .*: got \'meta\''),
+        ({"device": "gpu"}, 'device must be "auto", "cpu", "cuda" or one GPU .*: got \'gpu\''),
+        ({"device": ""}, "device must be .*: got ''"),
+        ({"device": None}, "device must be .*: got None"),
+        ({"sizes": 40}, "sizes must be a list of integers, .*: got 40"),
+        ({"sizes": "40"}, "sizes must be a list of integers, .*: got '40'"),
+        ({"sizes": [40.5]}, r"sizes must be a list of integers, .*: got \[40.5\]"),
         ({"sizes": [7]}, r"at least two embeddings of each of the 4 classes, 8 and more: got \[7\]"),
         ({"sizes": []}, r"got \[\]"),
         ({"dtype": "float64"}, "dtype must be one of"),
-        ({"seconds": 0}, "seconds must be positive: got 0"),
-        ({"d": 0}, "d must be at least 1: got 0"),
+        ({"seconds": 0}, "seconds must be a positive, finite number: got 0"),
+        ({"seconds": math.inf}, "seconds must be a positive, finite number: got inf"),
+        ({"seconds": "1"}, "seconds must be a positive, finite number: got '1'"),
+        ({"d": 1}, "d must be an integer, at least 2: got 1"),
+        ({"d": 2.5}, "d must be an integer, at least 2: got 2.5"),
+        ({"classes": 1}, "classes must be an integer, at least 2: got 1"),
     ],
 )
 def test_plans_that_cannot_be_carried_out(options, message):
     with pytest.raises(OptionError, match=message):
         bench.measure(**{"device": "cpu", "sizes": [40], "d": 8, "classes": 4} | options)
+
+
+def test_a_gpu_that_is_not_there(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(
+        OptionError, match=r"device='cuda:2' is not there: torch finds 2 GPUs, \"cuda:0\" to \"cuda:1\""
+    ):
+        bench.measure("cuda:2", [40], d=8, classes=4)

@@ -87,3 +87,22 @@ def test_running_statistics_move_once_per_chunk():
     torch.testing.assert_close(cached.running_mean, once.running_mean)
     torch.testing.assert_close(cached.running_var, once.running_var)
     assert cached.num_batches_tracked == 2
+
+
+def test_a_failing_encoder_leaves_running_statistics_alone():
+    class Failing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.calls = nn.BatchNorm1d(3), 0
+
+        def forward(self, x):
+            self.calls += 1
+            if self.calls == 2:
+                raise ValueError("the second chunk")
+            return self.norm(x)
+
+    encoder = Failing()
+    with pytest.raises(ValueError, match="the second chunk"):
+        cached_backward(encoder, torch.randn(16, 3), lambda z: SF.sincere(z, LABELS[:16]), chunk_size=8)
+    assert encoder.norm.num_batches_tracked == 0
+    assert not encoder.norm.running_mean.any()

@@ -1,5 +1,6 @@
 """Runs that claims and recipes share: an evaluation is taken for another one only where it is the same."""
 
+import importlib
 import importlib.util
 import json
 from dataclasses import replace
@@ -8,9 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sincere.claims import CLAIMS, kept_results
 from sincere.claims.laboratory import Laboratory
+from sincere.claims.statistics import over_seeds, with_fisher_interval
+from sincere.claims.trends import exponent
 from sincere.cli.run_evaluation import evaluated
-from sincere.errors import OptionError
+from sincere.errors import InputError, OptionError
 from sincere.evaluate import EvaluationOptions
 from sincere.recipes import find_recipe
 from sincere.recipes.measured import Figures
@@ -148,3 +152,57 @@ def test_a_recipe_without_an_accuracy_cannot_be_measured(figures, arrays, tmp_pa
     with pytest.raises(OptionError, match="must be evaluated by one of knn, class_means, linear"):
         figures.measured("digits", arrays, tmp_path, 1)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_anything_is_computed(tmp_path, monkeypatch):
+    def computes(conditions):
+        raise AssertionError("computed")
+
+    module = importlib.import_module("sincere.claims.reproduce")
+    monkeypatch.setattr(module, "find_claim", lambda name: replace(CLAIMS[0], run=computes))
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(OptionError, match="folder that can be written"):
+            module.reproduce("any", out=out)
+    with pytest.raises(OptionError, match="seed must be a whole number"):
+        module.reproduce("any", out=tmp_path / "out", seed=1.5)
+    with monkeypatch.context() as without:
+        without.setattr(module, "find_spec", lambda name: None)
+        with pytest.raises(OptionError, match="matplotlib"):
+            module.reproduce("any", out=tmp_path / "out")
+    with pytest.raises(AssertionError, match="computed"):
+        module.reproduce("any", out=tmp_path / "out")
+
+
+def test_damaged_and_foreign_results_are_named(tmp_path):
+    kept = ROOT / "reproduce"
+    claim, other = CLAIMS[0], CLAIMS[1]
+    place = tmp_path / claim.name / "quick.json"
+    place.parent.mkdir()
+    good = json.loads((kept / claim.name / "quick.json").read_text(encoding="utf-8"))
+    place.write_text(json.dumps(good), encoding="utf-8")
+    assert kept_results(tmp_path)[claim.number].name == claim.name
+    wrong = [{"verdict": "yes"}, {"seconds": "long"}, {"number": "one"}, {"provenance": None}, {"reason": 3}]
+    wrong += [{"measured": [{"what": "x", "value": "y"}]}, {"measured": [{"what": "x", "value": 1, "low": "y"}]}]
+    damaged = [b"", b"[]", b"\xff\xfe", b"[" * 100_000, *(json.dumps({**good, **change}).encode() for change in wrong)]
+    for content in damaged:
+        place.write_bytes(content)
+        with pytest.raises(InputError, match=rf"{claim.name}.quick.json is no result that can be read"):
+            kept_results(tmp_path)
+    for foreign in ({**good, "name": other.name}, {**good, "form": "full"}):
+        place.write_text(json.dumps(foreign), encoding="utf-8")
+        with pytest.raises(InputError, match=f"must hold the quick form of {claim.name}"):
+            kept_results(tmp_path)
+
+
+def test_figures_that_cannot_have_an_interval():
+    assert with_fisher_interval("r", 0.5, 3).low is None
+    assert with_fisher_interval("r", 1.0000000000000002, 10).value == 1.0
+    for call in (
+        lambda: with_fisher_interval("r", float("nan"), 10),
+        lambda: over_seeds("x", [1.0, float("nan")]),
+        lambda: exponent("x", [1, 2, float("nan")], [1, 2, 3]),
+        lambda: exponent("x", [2, 2, 2], [1, 2, 3]),
+    ):
+        with pytest.raises(InputError):
+            call()

@@ -50,6 +50,24 @@ def test_floors_are_reached_at_the_simplex():
     assert not found.messages
 
 
+@pytest.mark.parametrize("temperature", [0.05, 0.07, 0.1])
+@pytest.mark.parametrize("members", [4, 60])
+def test_nothing_is_pushed_apart_at_the_simplex(members, temperature):
+    """softmax = 1/(|P| + |N| e^{-g}) is below 1/|P| there, if only by what float32 does not see."""
+    for classes in (5, 10):
+        labels = torch.arange(classes).repeat_interleave(members)
+        centres = torch.eye(classes) - 1 / classes
+        found = sincere.diagnose(centres[labels], labels, temperature=temperature, set_loss=False)
+        assert found.repulsion == 0
+
+
+def test_autocast_changes_nothing():
+    z, labels = torch.randn(30, 4), torch.arange(30) % 4
+    with torch.autocast("cpu", torch.bfloat16):
+        found = sincere.diagnose(z, labels)
+    assert found == sincere.diagnose(z, labels)
+
+
 def test_floors_of_the_papers_batch():
     """CIFAR-10, 512 samples with two views: SupCon 4.62, SINCERE 0.014 at τ = 0.1."""
     labels = torch.arange(512) % 10

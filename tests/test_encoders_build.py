@@ -242,3 +242,71 @@ def test_errors(call, error, words):
 
 def built_for(name, kind="image", **options):
     return build_encoder(name, kind=kind, shape=(3, 8, 8), **options)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_a_misspelt_option_is_refused_with_a_guess(name):
+    kind = ENCODERS[name][0]
+    wrong, meant = ("chanels", "channels") if name == "short_cnn" else ("widht", "width")
+    with pytest.raises(OptionError, match=f"got '{wrong}'. Did you mean '{meant}'"):
+        build_encoder(name, kind=kind, shape=SHAPES[kind], **{wrong: 8})
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *((name, {"width": bad}) for name in ("resnet9", "resnet18") for bad in ("8", None, True, [8], torch.nan)),
+        ("resnet9", {"width": torch.inf}),
+        ("resnet18", {"zero_last": "no"}),
+        ("short_cnn", {"depth": 2.0}),
+        ("mlp", {"residual": "no"}),
+        ("text", {"rate": "x"}),
+        ("text", {"rate": True}),
+    ],
+)
+def test_options_of_a_wrong_type_are_refused_in_words(name, options):
+    kind = ENCODERS[name][0]
+    (option,) = options
+    with pytest.raises(OptionError, match=f"^{option} must be"):
+        build_encoder(name, kind=kind, shape=SHAPES[kind], **options)
+
+
+def test_nonsense_from_factories_is_refused_in_words(own_module):
+    module = sys.modules[own_module]
+
+    def with_dim(value):
+        network = nn.Flatten()
+        network.feature_dim = value
+        return network
+
+    class Levels(nn.Module):
+        def forward(self, images):
+            return images.flatten(1).long()
+
+    module.value = 3
+    module.true, module.zero = (lambda shape: with_dim(True)), (lambda shape: with_dim(0))
+    module.whole, module.other = (lambda shape: Levels()), (lambda shape: nn.Linear(5, 5))
+    cases = [
+        ("value", {}, OptionError, "function or class.*got int"),
+        ("true", {}, OptionError, "feature_dim.*got True"),
+        ("zero", {}, OptionError, "feature_dim.*got 0"),
+        ("whole", {}, InputError, "int64"),
+        ("other", {}, InputError, "Linear fails on two of them"),
+        ("with_width", {"widht": 3}, OptionError, "'widht'.*Did you mean 'width'"),
+    ]
+    for name, options, error, words in cases:
+        with pytest.raises(error, match=words):
+            build_encoder(f"{own_module}:{name}", kind="image", shape=(3, 8, 8), **options)
+
+    def broken(shape):
+        raise TypeError("inside")
+
+    module.broken = broken
+    with pytest.raises(TypeError, match=r"^inside$"):  # the user's own mistake, with its own traceback
+        build_encoder(f"{own_module}:broken", kind="image", shape=(3, 8, 8))
+
+
+@pytest.mark.parametrize("name", [None, 18, ":net", "package.module:"])
+def test_names_that_are_none(name):
+    with pytest.raises(OptionError, match="encoder must be one of"):
+        build_encoder(name, kind="image", shape=(3, 8, 8))

@@ -21,6 +21,13 @@ HOT = torch.ones(6, 4, dtype=torch.int64)
         (lambda: SF.sincere(Z, Y[:3]), InputError, ["(6,)", "(3,)", "For 2 views pass embeddings as (3, 2, d)"]),
         (lambda: SF.sincere(Z, Y[:, None].expand(6, 1)[:4]), InputError, ["(6,)", "(4, 1)"]),
         (lambda: SF.sincere(Z, Y.tolist()), InputError, ["labels", "list", "torch.as_tensor"]),
+        (
+            lambda: SF.sincere(Z, Y[:, None]),
+            InputError,
+            ["(6, 1)", "column of class numbers", ".squeeze(1)", ".bool()"],
+        ),
+        (lambda: SF.sincere(Z, HOT[:, :0]), InputError, ["at least one class", "(6, 0)"]),
+        (lambda: SF.soft_label(Z, HOT[:, :0].float()), InputError, ["(6, classes)", "(6, 0)"]),
         (lambda: SF.sincere(Z, Y.float()), InputError, ["integers", "float32", ".long()"]),
         (lambda: SF.sincere(Z, HOT.float()), InputError, ["float32", ".bool()", "SoftLabelLoss"]),
         (lambda: SF.sincere(Z, Y.to("meta")), InputError, ["device", "cpu", "meta", ".to('cpu')"]),
@@ -33,6 +40,18 @@ HOT = torch.ones(6, 4, dtype=torch.int64)
         (lambda: SF.sincere(Z, Y, temperature=float("nan")), OptionError, ["finite", "nan"]),
         (lambda: SF.sincere(Z, Y, temperature="low"), OptionError, ["temperature", "str"]),
         (lambda: SF.sincere(Z, Y, temperature=torch.ones(2)), OptionError, ["one floating-point number", "(2,)"]),
+        (
+            lambda: (SF.sincere(Z, Y, temperature=1), SF.sincere(Z, Y, temperature=True)),
+            OptionError,
+            ["number", "bool"],
+        ),
+        (lambda: SF.sincere(Z, Y, ignore_label=None), OptionError, ["ignore_label", "integer", "None", "-1"]),
+        (lambda: SF.sincere(Z, Y, ignore_label=0.5), OptionError, ["ignore_label", "integer", "0.5"]),
+        (
+            lambda: SF.infonce(Z.view(3, 2, 3), ignore_label=0),
+            OptionError,
+            ["negative", "no labels", "0 would be left"],
+        ),
         (lambda: SF.sincere(Z, Y, temprature=0.1), OptionError, ["'temprature'", "Did you mean 'temperature'?"]),
         (lambda: SF.sincere(Z, Y, reduction="avg"), OptionError, ["'mean'", "'class_mean'", "'avg'"]),
         (lambda: SF.sincere(Z, Y, backend="cuda"), OptionError, ["backend", "'tiled'", "'cuda'"]),
@@ -45,6 +64,7 @@ HOT = torch.ones(6, 4, dtype=torch.int64)
             InputError,
             ["one number per pair", "(6, 6)", "(6, 3)"],
         ),
+        (lambda: SF.sincere(Z, Y, similarity=lambda a, c: 3), InputError, ["one number per pair", "(6, 6)", "int"]),
         (
             lambda: SF.sincere(Z, Y, similarity=torch.matmul, backend="tiled"),
             OptionError,
@@ -61,6 +81,16 @@ HOT = torch.ones(6, 4, dtype=torch.int64)
         (lambda: SF.set_nce(Z, HOT, positives="jaccard"), OptionError, ["members", 'positives="any"']),
         (lambda: SF.soft_label(Z, Y), InputError, ["class probabilities", "(6, classes)", "SupConLoss"]),
         (lambda: SF.soft_label(Z, HOT, targets="pairs"), InputError, ["per pair", "(6, 6)", "(6, 4)"]),
+        (
+            lambda: SF.soft_label(Z, torch.ones(6, 4), torch.ones(4, 2), targets="pairs"),
+            InputError,
+            ["dimension", "(m, 3)", "(4, 2)"],
+        ),
+        (
+            lambda: SF.soft_label(Z, torch.ones(6, 4), torch.ones(4, 3, device="meta"), targets="pairs"),
+            InputError,
+            ["contrast_embeddings", "device", "meta"],
+        ),
         (
             lambda: SF.soft_label(Z, torch.ones(6, 6), targets="pairs", gather=True),
             OptionError,
@@ -79,6 +109,8 @@ HOT = torch.ones(6, 4, dtype=torch.int64)
         ),
         (lambda: sincere.SINCERELoss(reduction="avg"), OptionError, ["reduction", "'avg'"]),
         (lambda: sincere.LabelQueue(0, 3), OptionError, ["size", "0"]),
+        (lambda: sincere.LabelQueue(4.5, 3), OptionError, ["size", "integers", "4.5"]),
+        (lambda: sincere.LabelQueue(4, 3, classes=1), OptionError, ["classes", "at least 2", "got 1", "Leave it out"]),
         (lambda: sincere.LabelQueue(4, 2).enqueue(Z, Y), InputError, ["(n, 2)", "(6, 3)"]),
         (
             lambda: sincere.cached_backward(torch.nn.Identity(), [], len, chunk_size=2),
@@ -90,6 +122,22 @@ HOT = torch.ones(6, 4, dtype=torch.int64)
             OptionError,
             ["chunk_size", "0"],
         ),
+        (
+            lambda: sincere.cached_backward(torch.nn.Identity(), Z, len, chunk_size=2.5),
+            OptionError,
+            ["chunk_size", "integer", "2.5"],
+        ),
+        (
+            lambda: sincere.cached_backward(torch.nn.Identity(), 5, len, chunk_size=2),
+            InputError,
+            ["inputs", "first dimension"],
+        ),
+        (
+            lambda: sincere.cached_backward(torch.nn.Identity(), Z, lambda z: z.sum(1), chunk_size=2),
+            InputError,
+            ["one number", "(6,)"],
+        ),
+        (lambda: sincere.diagnose(Z.numpy(), Y), InputError, ["embeddings", "torch.Tensor", "ndarray"]),
         (lambda: sincere.diagnose(Z, HOT), InputError, ["integer class", "(6, 4)"]),
     ],
 )

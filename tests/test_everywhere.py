@@ -144,3 +144,19 @@ def test_cuda_agrees_with_the_cpu(case, backend):
         on_gpu = value_and_gradient(case.call, z.cuda(), labels.cuda(), temperature=temperature, backend=backend)
         for a, b in zip(on_gpu, on_cpu, strict=True):
             torch.testing.assert_close(a.cpu(), b, rtol=1e-9, atol=1e-12)
+
+
+def test_similarity_of_the_callers_own_in_half_precision():
+    z = torch.randn(24, 5)
+    for dtype in (torch.bfloat16, torch.float16):
+        rounded = (z @ z.T).to(dtype)
+        loss = SF.sincere(z, LABELS, similarity=lambda a, c, s=rounded: s)
+        torch.testing.assert_close(loss, SF.sincere(z, LABELS, similarity=lambda a, c, s=rounded: s.float()))
+
+
+@pytest.mark.parametrize("case", LOSSES, ids=repr)
+def test_a_temperature_of_any_shape_and_type_changes_nothing_but_the_scale(case):
+    z, labels, _ = rows_of(case, torch.randn(24, 5), LABELS)
+    expected = case.call(z, labels, temperature=0.2, reduction="none")
+    for temperature in (torch.full((1, 1), 0.2, dtype=torch.float64), torch.full((1,), 0.2), torch.tensor(0.2)):
+        torch.testing.assert_close(case.call(z, labels, temperature=temperature, reduction="none"), expected)

@@ -127,3 +127,27 @@ def test_the_set_loss_is_left_out_of_large_sets(monkeypatch):
     assert "set_nce" not in loss_readings(made(n=51))
     assert "set_nce" in loss_readings(made(n=50))
     assert "set_nce" in loss_readings(made(n=60), batch=55)
+
+
+@pytest.mark.parametrize("members", [2, 20, 50])
+@pytest.mark.parametrize("temperature", [0.5, 0.1, 0.05, 1 / 32, 0.02])
+def test_supcon_pushes_nothing_apart_where_classes_are_points(members, temperature):
+    """|P| · softmax = (1 + |N| e^−gap / |P|)^−1 < 1 at the simplex, however far float32 is from telling it from 1."""
+    generator = torch.Generator().manual_seed(1)
+    turn, _ = torch.linalg.qr(torch.randn(16, 16, dtype=torch.float64, generator=generator))
+    for classes in (2, 3, 10):
+        corners = torch.eye(classes, 16, dtype=torch.float64)
+        corners[:, :classes] -= 1 / classes
+        labels = np.repeat(np.arange(classes), members)
+        found = EmbeddingSet.from_arrays((corners @ turn).float().numpy()[labels], labels)
+        assert repulsion(found, temperature=temperature)["supcon"] == 0
+
+
+def test_one_positive_and_no_negative_is_not_pushed():
+    found = EmbeddingSet.from_arrays([[0.3, -0.4, 0.2], [0.1, 0.5, -0.3]], [0, 0])
+    assert all(repulsion(found, temperature=tau)["supcon"] == 0 for tau in (1.0, 0.3, 0.1, 0.01))
+
+
+def test_a_batch_is_a_whole_number():
+    with pytest.raises(OptionError, match="batch must lie between 2 and"):
+        loss_readings(made(), batch=2.5)

@@ -261,3 +261,16 @@ def test_mistakes_are_explained():
     assert alignment(lonely) is None
     assert uniformity(lonely) is None
     assert class_margins(lonely).overall is None
+
+
+def test_options_of_a_wrong_type_are_refused():
+    found = made()
+    for bad in (2.5, True, "9"):
+        with pytest.raises(OptionError, match="bins must lie between"):
+            similarity_histograms(found, bins=bad)
+    with pytest.raises(OptionError, match="sample must be at least 2"):
+        similarity_histograms(found, sample=2.5)
+    with pytest.raises(OptionError, match="t must be a number"):
+        uniformity(found, t=None)
+    with pytest.raises(OptionError, match="power must be a number"):
+        alignment(found, power="2")

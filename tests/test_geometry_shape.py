@@ -223,7 +223,7 @@ def test_the_radius_is_where_half_of_the_right_ones_are_lost():
     around = head_robustness(train, test, steps=(0, radius * 0.999, radius * 1.001), draws=100).worst
     right = round(around[0].value * 101)
     assert round(around[1].value * 101) >= right / 2 >= round(around[2].value * 101)
-    with pytest.raises(OptionError, match="steps must hold sizes from 0"):
+    with pytest.raises(OptionError, match="steps must hold finite sizes from 0"):
         head_robustness(train, test, steps=(-1.0,))
     with pytest.raises(InputError, match="share a dimension"):
         head_robustness(train, made(dim=9))
@@ -290,3 +290,32 @@ def test_intervals_of_detection_are_the_bootstraps():
     low, high = np.percentile(draws, [2.5, 97.5])
     assert detected.auroc.low == pytest.approx(low, abs=0.1 * (high - low))
     assert detected.auroc.high == pytest.approx(high, abs=0.1 * (high - low))
+
+
+def test_means_at_one_point_have_no_angles():
+    one = EmbeddingSet.from_arrays([[1.0, 2.0]] * 6, [0, 0, 1, 1, 2, 2])
+    found = neural_collapse(one)
+    assert found.nc1 is found.nc2_equinorm is found.nc2_equiangular is found.nc2_maximal is found.nc2_etf is None
+
+
+def test_what_is_not_finite_is_refused():
+    found, nan = made(), torch.nan
+    with pytest.raises(InputError, match="weights must be finite"):
+        neural_collapse(found, weights=torch.full((len(found.class_names), found.embeddings.shape[1]), nan))
+    with pytest.raises(InputError, match="must be finite"):
+        linear_cka(torch.tensor([[nan, 1.0], [1.0, 2.0]]), torch.eye(2))
+    for steps in ((nan,), (torch.inf,), 0.5):
+        with pytest.raises(OptionError, match="steps must hold finite sizes"):
+            head_robustness(found, found, steps=steps)
+    for l2 in (nan, 0, -1.0, torch.inf):
+        with pytest.raises(OptionError, match="l2 must be positive"):
+            head_robustness(found, found, l2=l2)
+    with pytest.raises(OptionError, match="k and bins must be whole"):
+        out_of_class(found, found, score="knn", k=2.5)
+
+
+def test_cka_of_numbers_of_any_size():
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(2, 9, 4, dtype=torch.float64, generator=generator)
+    for size in (1e200, 1e-200, 3e-310):
+        assert linear_cka(x * size, y) == pytest.approx(linear_cka(x, y), rel=1e-9)

@@ -121,3 +121,15 @@ def test_float32_is_as_close_to_the_truth_as_dense(case, backend):
     slack = 4 * torch.finfo(torch.float32).eps * 10
     assert abs(value - true_value) <= 2 * abs(dense_value - true_value) + slack * abs(true_value)
     assert (candidate - truth).norm() <= 2 * (dense - truth).norm() + slack * truth.norm()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_labels_and_pair_weights_are_constants(backend):
+    """Or a teacher would be trained with few samples and not with many, where the backend is another."""
+    z = torch.randn(6, 3, requires_grad=True)
+    for targets, shape in (("classes", (6, 4)), ("pairs", (6, 6))):
+        labels = torch.rand(*shape, requires_grad=True)
+        loss = SF.soft_label(z, labels, targets=targets, backend=backend)
+        of_rows, of_labels = torch.autograd.grad(loss, (z, labels), allow_unused=True)
+        assert of_rows.any()
+        assert of_labels is None

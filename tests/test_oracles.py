@@ -144,6 +144,42 @@ def test_soft_labels(backend, reduction):
     np.testing.assert_allclose(loss.detach().numpy().ravel(), np.ravel(expected), rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.parametrize("as_negatives", [False, True])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_labels_beside_a_negative_mark_make_no_positive(backend, as_negatives):
+    """A row with a negative entry is unlabelled whatever else it holds: a negative of everybody, or left out."""
+    z, c = batch()
+    hot, contrast_hot = torch.randint(0, 2, (12, 3)), torch.randint(0, 2, (5, 3))
+    hot[4], hot[7], contrast_hot[2] = (torch.tensor(row) for row in ([-1, 1, 1], [1, 1, -1], [1, -1, 1]))
+    sides = {"contrast_z": c.detach().numpy(), "include_batch": True, "ignored_as_negatives": as_negatives}
+    options = {"temperature": 0.2, "backend": backend, "include_batch": True, "ignored_as_negatives": as_negatives}
+    for case in (case for case in LOSSES if not case.needs_views):
+        truth = oracles.batch_from_multihot(
+            z.detach().numpy(), hot.numpy(), 0.2, contrast_labels=contrast_hot.numpy(), **sides
+        )
+        expected = oracles.reduce(case.truth(truth, 1), hot.numpy().min(1) >= 0, hot.numpy(), "mean")
+        assert case.call(z, hot, c, contrast_hot, **options).item() == pytest.approx(expected, rel=1e-11), case
+    soft, contrast_soft = hot.double() * 0.4, contrast_hot.double() * 0.4
+    truth = oracles.batch_from_soft(z.detach().numpy(), soft.numpy(), 0.2, contrast_labels=contrast_soft, **sides)
+    expected = oracles.reduce(oracles.soft_label(truth), soft.numpy().min(1) >= 0, None, "mean")
+    assert SF.soft_label(z, soft, c, contrast_soft, **options).item() == pytest.approx(expected, rel=1e-11)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_contrasts_of_a_higher_precision(backend, reduction):
+    z, c = batch()
+    hot, contrast_hot = torch.randint(0, 2, (12, 4)), torch.randint(0, 2, (5, 4))
+    rows = z.detach().float()
+    truth = oracles.batch_from_multihot(
+        rows.double().numpy(), hot.numpy(), 0.2, contrast_z=c.detach().numpy(), contrast_labels=contrast_hot.numpy()
+    )
+    expected = oracles.reduce(oracles.sincere(truth), [True] * 12, hot.numpy(), reduction)
+    loss = SF.sincere(rows, hot, c, contrast_hot, temperature=0.2, backend=backend, reduction=reduction)
+    assert loss.dtype == torch.float64
+    np.testing.assert_allclose(loss.detach().numpy(), expected, rtol=1e-11, atol=1e-13)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_pair_weights(backend):
     z, _ = batch()

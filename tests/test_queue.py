@@ -44,6 +44,17 @@ def test_resumed_run_continues_with_the_same_memory():
         assert torch.equal(a, b)
 
 
+def test_a_memory_of_another_size_is_refused_and_leaves_this_one_as_it_was():
+    larger, queue = LabelQueue(7, 2), LabelQueue(5, 2)
+    larger.enqueue(*rows(*range(9)))
+    queue.enqueue(*rows(50, 51))
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        queue.load_state_dict(larger.state_dict())
+    assert len(queue) == 2
+    assert queue.contrasts()[1].tolist() == [50, 51]
+    assert queue.position.tolist() == [2, 2]
+
+
 def test_views_multi_hot_and_half_precision():
     queue = LabelQueue(6, 2, classes=3)
     queue.enqueue(torch.ones(2, 2, 2, dtype=torch.bfloat16), torch.tensor([[1, 0, 1], [0, 1, 0]]))

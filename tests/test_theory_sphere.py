@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize
 
 from sincere import theory
+from sincere.errors import OptionError
 
 LOSSES = ("sincere", "supcon", "supcon_in", "eps_supinfonce", "decoupled", "set_nce", "cross_entropy")
 
@@ -224,3 +225,29 @@ def test_a_head_takes_the_simplex_upon_itself():
     for head in ("linear", "mlp"):
         assert found.of(head).features_within > 0.02
         assert not found.of(head).features.is_simplex(0.05)
+
+
+def test_a_sphere_on_a_line_has_nothing_to_descend():
+    """Its two points are each a "minimum": a start was returned as the optimum, and as converged."""
+    with pytest.raises(OptionError, match="dim=2 or more"):
+        theory.sphere_optimum("supcon", classes=2, dim=1, points=6)
+    with pytest.raises(OptionError, match="dim=2 or more"):
+        theory.batch_minimisers(classes=2, dim=1, batch=2, members=2)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: theory.weight_radius(classes=3, radius=math.nan, weight_decay=0.1),  # used to search for ever
+        lambda: theory.weight_radius(classes=3, radius=math.inf, weight_decay=0.1),
+        lambda: theory.weight_radius(classes=3, radius=1.0, weight_decay=math.nan),
+        lambda: theory.kl_bound_on_gaussians(separation=math.nan),
+        lambda: theory.kl_bound_on_gaussians(scale=math.nan),
+        lambda: theory.batch_minimisers(starts=0),
+        lambda: theory.gradient_ranges(["sincer"]),
+        lambda: theory.random_labels(losses=()),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(call):
+    with pytest.raises(OptionError):
+        call()

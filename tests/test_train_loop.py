@@ -361,10 +361,18 @@ def test_a_state_that_was_edited_is_noticed(old, new, message, tmp_path, interru
 
 
 def test_batches_that_cannot_be_shared_are_refused_before_a_run_begins():
-    """60 samples in batches of 59: the last one has a single sample."""
-    config = small_config(batches=BatchesConfig(59, "shuffled", drop_last=False))
-    with pytest.raises(OptionError, match=r"smallest batch of epoch 0 has 1, and there are 2 processes.*drop_last"):
-        build_session(config, small_splits(), torch.device("cpu"), Processes(0, 2))
+    """60 samples in batches of 58: the last one has two samples."""
+    config = small_config(batches=BatchesConfig(58, "shuffled", drop_last=False))
+    with pytest.raises(OptionError, match=r"smallest batch of epoch 0 has 2, and there are 3 processes.*drop_last"):
+        build_session(config, small_splits(), torch.device("cpu"), Processes(0, 3))
+
+
+def test_a_single_sample_is_not_left_over(tmp_path):
+    """60 samples in batches of 59: batch normalisation would refuse one view of the last sample by itself."""
+    one_view = replace(small_config().views, count=1)
+    run(tmp_path, batches=BatchesConfig(59, "shuffled", drop_last=False), views=one_view, epochs=2)
+    steps = [record["step"] for record in read_metrics(tmp_path / "metrics.jsonl") if record["kind"] == "epoch"]
+    assert steps == [1, 2]
 
 
 def test_a_queue_keeps_its_processes(tmp_path, interrupted):

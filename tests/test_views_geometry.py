@@ -196,3 +196,9 @@ def test_errors(call, error, words):
     with pytest.raises(error) as caught:
         call()
     assert all(word in str(caught.value) for word in words), caught.value
+
+
+def test_the_middle_of_a_tiny_image_is_at_least_a_pixel():
+    images = torch.rand(2, 1, 1, 1)
+    assert torch.equal(ResizedCrop(ratio=(3.0, 4.0))(images, torch.rand(2, 22)), images)
+    assert torch.equal(ResizedCrop(ratio=(0.2, 0.25))(images, torch.rand(2, 22)), images)

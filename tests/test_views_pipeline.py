@@ -251,3 +251,59 @@ def test_errors(call, error, words):
 def test_stages_on_normalised_samples_come_last():
     stages = StagedViews((Hole(2), ResizedCrop()), kind="image", statistics=Statistics((0.5,), (0.2,))).stages
     assert [stage.name for stage in stages] == ["crop", "hole"]
+
+
+@pytest.mark.parametrize(("kind", "name"), CASES)
+def test_no_samples_have_no_views(kind, name):
+    views, nothing = views_of(kind, name), inputs_of(kind)[:0]
+    assert views(nothing, count=2, generator=generator()).shape == (0, 2, *SHAPES[kind])
+    assert views.plain(nothing).shape == (0, *SHAPES[kind])
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("plain", {"hole": {"pixels": 2.5}}),
+        ("plain", {"hole": {"pixels": True}}),
+        ("plain", {"shift": {"pixels": 1.5}}),
+        ("plain", {"flip": {"alternate": "no"}}),
+        ("sincere", {"crop": {"size": 10.5}}),
+        ("sincere", {"crop": {"scale": 0.5}}),
+        ("sincere", {"crop": {"scale": None}}),
+        ("sincere", {"crop": {"scale": ["a", "b"]}}),
+        ("sincere", {"crop": {"scale": [True, True]}}),
+        ("sincere", {"crop": {"ratio": [1, 10**400]}}),
+        ("sincere", {"jitter": {"brightness": 10**400}}),
+        ("simclr", {"blur": {"deviation": "ab"}}),
+    ],
+)
+def test_options_of_a_wrong_type_are_refused_at_once(name, changes):
+    (options,) = changes.values()
+    (option,) = options
+    with pytest.raises(OptionError, match=f"^{option} must be"):
+        views_of("image", name, **changes)
+
+
+def test_a_slip_of_the_pen_is_guessed():
+    with pytest.raises(OptionError, match="Did you mean 'jitter'"):
+        views_of("image", "sincere", jiter=False)
+    with pytest.raises(OptionError, match="Did you mean 'scale'"):
+        views_of("image", "sincere", crop={"scael": [0.2, 1.0]})
+
+
+def test_a_small_unit_is_no_constant_and_a_constant_has_deviation_one():
+    values = torch.randn(60, 1, generator=generator()) * 1e-13
+    found = Statistics.of(values, kind="array")
+    assert found.std[0] == pytest.approx(values.double().numpy().std(), rel=1e-9)
+    plain = build_views("none", kind="array", statistics=found).plain(values)
+    assert float(plain.std(correction=0)) == pytest.approx(1, rel=1e-5)
+    for constant in (0.0, 0.1, 1e-13, 1e8 / 3, -7e20, 1e-44):
+        assert Statistics.of(torch.full((99, 1), constant), kind="array").std == (1.0,)
+
+
+def test_statistics_of_what_is_not_finite_are_refused():
+    for bad in (torch.nan, torch.inf):
+        with pytest.raises(InputError, match="arrays must be finite"):
+            Statistics.of(torch.tensor([[1.0, bad], [2.0, 3.0]]), kind="array")
+        with pytest.raises(OptionError, match="mean must be finite"):
+            Statistics((bad,), (1.0,))

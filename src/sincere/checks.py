@@ -86,6 +86,13 @@ def check_labels(name: str, labels: object, samples: int, of: str, device: torch
             f"{name} must hold one class per sample of {of}: expected ({samples},), or ({samples}, classes) "
             f"for multi-hot labels, got {shape_of(labels)}.{hint}"
         )
+    if labels.ndim == 2 and labels.shape[1] == 0:
+        raise InputError(f"{name} must have at least one class: got {shape_of(labels)}.")
+    if labels.ndim == 2 and labels.shape[1] == 1 and labels.dtype != torch.bool:
+        raise InputError(
+            f"{name} of shape {shape_of(labels)} could be a column of class numbers or one multi-hot class: "
+            "call .squeeze(1) on class numbers, .bool() on a multi-hot column."
+        )
     if labels.is_floating_point() or labels.is_complex():
         fix = (
             "Call .long() on class numbers."

@@ -1,7 +1,9 @@
 """What is to be measured, checked before anything runs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import isfinite
+from numbers import Integral, Real
 
 import torch
 
@@ -37,30 +39,47 @@ def plan_of(
     """The plan with defaults of the device filled in; raises where it cannot be carried out."""
     device = _device(device)
     kind = torch.device(device).type
-    sizes = SIZES[kind] if sizes is None else tuple(sizes)
+    sizes = SIZES[kind] if sizes is None else _sizes(sizes)
     dtype = DTYPES[kind] if dtype is None else dtype
     seconds = SECONDS[kind] if seconds is None else seconds
     check_choice("dtype", dtype, ALLOWED)
     for name, value in (("d", d), ("classes", classes)):
-        if value < 1:
-            raise OptionError(f"{name} must be at least 1: got {value}.")
+        # One class, or cosines in one dimension, leave no gradient to compare.
+        if not isinstance(value, Integral) or value < 2:
+            raise OptionError(f"{name} must be an integer, at least 2: got {value!r}.")
     if not sizes or min(sizes) < 2 * classes:
         raise OptionError(
             f"sizes must hold at least two embeddings of each of the {classes} classes, {2 * classes} and more: "
             f"got {list(sizes)}. Ask for larger sizes or fewer classes."
         )
-    if not seconds > 0:
-        raise OptionError(f"seconds must be positive: got {seconds}.")
+    if not isinstance(seconds, Real) or not seconds > 0 or not isfinite(seconds):
+        raise OptionError(f"seconds must be a positive, finite number: got {seconds!r}.")
     return Plan(device, tuple(sorted(set(sizes))), d, classes, dtype, seconds)
+
+
+def _sizes(sizes: object) -> tuple[int, ...]:
+    given = tuple(sizes) if isinstance(sizes, Iterable) and not isinstance(sizes, str) else None
+    if given is None or not all(isinstance(n, Integral) for n in given):
+        raise OptionError(f"sizes must be a list of integers, such as [1024, 4096]: got {sizes!r}.")
+    return tuple(int(n) for n in given)
 
 
 def _device(device: str) -> str:
     """ "auto" is the GPU where there is one."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    kind = torch.device(device).type
-    if kind not in SIZES:
-        raise OptionError(f'device must be "auto", "cpu" or "cuda", whose clocks we can read: got {device!r}.')
-    if kind == "cuda" and not torch.cuda.is_available():
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError):  # no name that torch knows
+        found = None
+    if found is None or found.type not in SIZES:
+        raise OptionError(
+            'device must be "auto", "cpu", "cuda" or one GPU such as "cuda:1", whose clocks we can read: '
+            f"got {device!r}."
+        )
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if found.type == "cuda" and not gpus:
         raise OptionError(f'device={device!r} needs a GPU that torch can use, and it finds none: use "auto" or "cpu".')
-    return device
+    if found.type == "cuda" and (found.index or 0) >= gpus:
+        raise OptionError(f'device={device!r} is not there: torch finds {gpus} GPUs, "cuda:0" to "cuda:{gpus - 1}".')
+    return str(found)

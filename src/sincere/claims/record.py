@@ -2,10 +2,11 @@
 
 import json
 from dataclasses import asdict, dataclass
+from types import UnionType
 from typing import Any, Literal, TypeAlias, get_args
 
 from sincere.checks import check_choice
-from sincere.errors import InputError
+from sincere.errors import InputError, OptionError
 
 FORMAT = "sincere.claim/1"
 Form: TypeAlias = Literal["quick", "fast", "full"]
@@ -26,6 +27,12 @@ class Measured:
     high: float | None = None
     n: str | None = None
     paper: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("value", "low", "high"):
+            figure = getattr(self, name)
+            if not isinstance(figure, (int, float)) and (figure is not None or name == "value"):
+                raise InputError(f"{name} of {self.what!r} must be a number: got {figure!r}.")
 
     def __str__(self) -> str:
         interval = "" if self.low is None or self.high is None else f" ({number(self.low)} to {number(self.high)})"
@@ -52,6 +59,11 @@ class ClaimResult:
     def __post_init__(self) -> None:
         check_choice("verdict", self.verdict, get_args(Verdict))
         check_choice("form", self.form, get_args(Form))
+        texts = ("name", "source", "statement", "paper", "setting", "reason")
+        wanted: dict[str, type | UnionType] = {"number": int, "seconds": int | float, "provenance": dict}
+        for name, kind in {**wanted, **dict.fromkeys(texts, str)}.items():
+            if not isinstance(getattr(self, name), kind):
+                raise InputError(f"{name} of a claim's result has the wrong type: got {getattr(self, name)!r}.")
 
     def __str__(self) -> str:
         width = max((len(one.what) for one in self.measured), default=0)
@@ -75,7 +87,7 @@ class ClaimResult:
                 raise InputError(f"a claim's result must be JSON of the format {FORMAT!r}: got {found!r}.")
             document["measured"] = tuple(Measured(**one) for one in document["measured"])
             return cls(**document)
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        except (KeyError, TypeError, AttributeError, RecursionError, OptionError, json.JSONDecodeError) as error:
             raise InputError(f"this is not a complete result of a claim: {error!r}. Run the claim again.") from error
 
 

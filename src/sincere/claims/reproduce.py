@@ -4,7 +4,9 @@ import csv
 import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryFile
 from time import perf_counter
 from typing import get_args
 
@@ -17,6 +19,8 @@ from sincere.errors import OptionError
 from sincere.runs import provenance
 from sincere.runs.files import write_atomically
 from sincere.train.progress import Show
+
+NO_PICTURES = 'pictures need matplotlib: pip install "sincere[lab]".'
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,8 @@ def reproduce(
         show: how training shows its progress.
     """
     check_choice("form", form, get_args(Form))
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise OptionError(f"seed must be a whole number: got {seed!r}.")
     claim, place = find_claim(name), Path(out)
     if form == "fast" and not any(needed.startswith("cifar") for needed in claim.needs):
         raise OptionError(
@@ -73,6 +79,8 @@ def reproduce(
     conditions = Conditions(form, seed, laboratory, dict(data or {}), say or (lambda words: None))
     for needed in claim.needs if form != "quick" else ():
         conditions.path_of(needed)  # before anything is trained
+    kept = Kept(place / claim.name, form)
+    _check_room(kept.folder)
     began = perf_counter()
     outcome = claim.run(conditions)
     result = ClaimResult(
@@ -89,8 +97,22 @@ def reproduce(
         seconds=round(perf_counter() - began, 1),
         provenance=provenance(seed=seed),
     )
-    _keep(Kept(place / claim.name, form), result, outcome)
+    _keep(kept, result, outcome)
     return result
+
+
+def _check_room(folder: Path) -> None:
+    """Hours of training are not to end at a folder that nobody may write, or at a picture that nothing can draw."""
+    if find_spec("matplotlib") is None:
+        raise OptionError(NO_PICTURES)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OptionError(
+            f"results must lie in a folder that can be written: {folder}: {error.strerror}. Choose another, out=…."
+        ) from error
 
 
 def _keep(kept: Kept, result: ClaimResult, outcome: Outcome) -> None:
@@ -115,7 +137,7 @@ def _png(outcome: Outcome) -> bytes:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise OptionError('pictures need matplotlib: pip install "sincere[lab]".') from error
+        raise OptionError(NO_PICTURES) from error
     assert outcome.draw is not None
     figure = Figure(figsize=(7.2, 4.0), layout="constrained")
     outcome.draw(figure)

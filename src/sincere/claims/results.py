@@ -6,6 +6,7 @@ from pathlib import Path
 from sincere.claims.record import ClaimResult, Form
 from sincere.claims.registry import CLAIMS
 from sincere.claims.reproduce import Kept
+from sincere.errors import InputError
 
 FORMS: tuple[Form, ...] = ("full", "fast", "quick")  # what says more comes first
 
@@ -17,9 +18,24 @@ def kept_results(out: str | Path) -> dict[int, ClaimResult]:
         for form in FORMS:
             place = Kept(Path(out) / claim.name, form)
             if place.result.exists():
-                found[claim.number] = ClaimResult.from_json(place.result.read_text(encoding="utf-8"))
+                found[claim.number] = _read(place.result, claim.name, form)
                 break
     return found
+
+
+def _read(path: Path, name: str, form: Form) -> ClaimResult:
+    """The result in a file, which says of itself that it is the one of its place."""
+    try:
+        result = ClaimResult.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, InputError) as error:
+        why = str(error).removesuffix(".")
+        raise InputError(f"{path} is no result that can be read: {why}. If it is of no use, delete it.") from error
+    if (result.name, result.form) != (name, form):
+        raise InputError(
+            f"{path} must hold the {form} form of {name}: it holds the {result.form} form of {result.name}. "
+            "Put it back where it belongs, or delete it."
+        )
+    return result
 
 
 def markdown_table(results: dict[int, ClaimResult]) -> str:

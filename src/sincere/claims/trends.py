@@ -16,9 +16,10 @@ def exponent(
     >>> round(exponent("area", [1, 2, 3, 4], [3, 12, 27, 48]).value, 6)
     2.0
     """
-    if len(x) != len(y) or len(x) < 3 or min(*x, *y) <= 0:
+    if len(x) != len(y) or len(x) < 3 or not all(0 < value < np.inf for value in (*x, *y)) or len(set(x)) < 2:
         raise InputError(
-            f"{what}: an exponent needs three or more points of positive numbers: got {len(x)} and {len(y)}."
+            f"{what}: an exponent needs three or more points of positive numbers, not all at one place: "
+            f"got x={list(x)}, y={list(y)}."
         )
     from scipy.stats import linregress, t
 

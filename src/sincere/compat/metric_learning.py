@@ -15,7 +15,6 @@ classes: use :class:`sincere.SupConLoss` or :class:`sincere.SINCERELoss` with ga
 """
 
 from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TypeAlias, final
 
@@ -25,7 +24,7 @@ from torch import Tensor, nn
 from sincere.checks import check_device, check_embeddings, check_temperature, shape_of
 from sincere.errors import InputError
 from sincere.losses.backends.select import row_statistics
-from sincere.losses.options import Settings
+from sincere.losses.options import Settings, full_precision
 from sincere.losses.pairs import Pairs, make_pairs
 from sincere.losses.reduction import reduce_over_anchors
 from sincere.losses.relation import Relation
@@ -60,7 +59,7 @@ class PairLoss(nn.Module, ABC):
     ) -> Tensor:
         """The loss of one batch; the module's page describes the arguments."""
         _check_call(embeddings, labels, indices_tuple, ref_emb, ref_labels)
-        with _full_precision(embeddings):
+        with full_precision(embeddings):
             pairs = _unrelated_pairs(embeddings, ref_emb, self.temperature)
             if indices_tuple is not None:
                 pairs = self.with_mined(pairs, *_mined_pairs(indices_tuple, pairs))
@@ -162,12 +161,6 @@ def _has_enough_pairs(stats: RowStatistics) -> Tensor:
     """At least one positive pair, one negative pair, and a third of either kind."""
     positives, negatives = stats.weight_sum.sum(), stats.num_neg.sum()
     return (positives > 0) & (negatives > 0) & (positives + negatives > 2)
-
-
-def _full_precision(embeddings: Tensor) -> AbstractContextManager[object]:
-    """Autocast would compute the similarities in half precision, where e^(s/τ) loses most of its digits."""
-    kind = embeddings.device.type
-    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
 
 def _unrelated_pairs(embeddings: Tensor, ref_emb: Tensor | None, temperature: float) -> Pairs:

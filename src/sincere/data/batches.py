@@ -42,7 +42,7 @@ class ShuffledBatches:
     """Plain shuffling, the last incomplete batch dropped: the papers' recipes.
 
     With few samples per batch and class, anchors can be without a positive. Left over are different samples in
-    every epoch; `drop_last=False` keeps them as a smaller last batch.
+    every epoch; `drop_last=False` keeps them as a smaller last batch, a single one within the batch before it.
     """
 
     def __init__(
@@ -61,14 +61,16 @@ class ShuffledBatches:
         self.samples, self.batch_size, self.drop_last = samples, min(batch_size, samples), drop_last
         self.seed, self.rank, self.world_size = seed, rank, world_size
         full, rest = divmod(samples, self.batch_size)
-        # A rank without a sample cannot take part in the collectives of a step, so too small a rest is dropped.
-        self._count = full + (not drop_last and rest >= world_size)
+        # A rank without a sample cannot take part in the collectives of a step, so too small a rest is dropped. A
+        # single sample has nobody to be compared with, and batch normalisation refuses it: it joins the batch before.
+        self._joined = int(not drop_last and rest == 1 == world_size)
+        self._count = full + (not drop_last and rest >= world_size and not self._joined)
         notes = []
         if batch_size > samples:
             notes.append(f"the batch size is {samples} rather than {batch_size}: there are no more samples.")
-        if dropped := samples - min(self._count * self.batch_size, samples):
+        if dropped := samples - min(self._count * self.batch_size + self._joined, samples):
             notes.append(f"{dropped} of {samples} samples, others each time, are left out of an epoch's batches.")
-        self.notes, self.largest = tuple(notes), self.batch_size
+        self.notes, self.largest = tuple(notes), self.batch_size + self._joined
 
     def __len__(self) -> int:
         return self._count
@@ -76,8 +78,10 @@ class ShuffledBatches:
     def batches(self, epoch: int) -> Iterator[Tensor]:
         """This rank's share of every batch of an epoch."""
         order = torch.randperm(self.samples, generator=seeded_generator(self.seed, epoch))
-        for first in range(0, self._count * self.batch_size, self.batch_size):
-            yield _share(order[first : first + self.batch_size], self.rank, self.world_size)
+        for place in range(self._count):
+            first, last = place * self.batch_size, place == self._count - 1
+            size = self.batch_size + (self._joined if last else 0)
+            yield _share(order[first : first + size], self.rank, self.world_size)
 
 
 class ClassBatches:

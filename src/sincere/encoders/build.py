@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from sincere.checks import check_choice
-from sincere.encoders.external import from_factory, from_sentence_transformers, from_timm, from_torchvision
+from sincere.encoders.external import close_to, from_factory, from_sentence_transformers, from_timm, from_torchvision
 from sincere.encoders.mlp import MLP
 from sincere.encoders.resnet import ResNet
 from sincere.encoders.seeding import seeded
@@ -70,8 +70,8 @@ def build_encoder(
             _check_kind(name, wanted, kind)
             _check_options(name, make, options)
             return make(shape, **options)
-        library, _, model = name.partition(":")
-        if not model:
+        library, _, model = name.partition(":") if isinstance(name, str) else ("", "", "")
+        if not library or not model:
             forms = [f"{prefix}:NAME" for prefix in LIBRARIES]
             check_choice("encoder", name, (*ENCODERS, *forms, "package.module:factory"))
         if library in LIBRARIES:
@@ -90,4 +90,5 @@ def _check_options(name: str, make: Callable[..., nn.Module], options: dict[str,
     known = [p.name for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
     for option in options:
         if option not in known:
-            raise OptionError(f"the encoder {name!r} takes {', '.join(map(repr, known))}: got {option!r}.")
+            takes = f"the encoder {name!r} takes {', '.join(map(repr, known))}"
+            raise OptionError(f"{takes}: got {option!r}.{close_to(option, known)}")

@@ -1,14 +1,16 @@
 """Encoders from elsewhere: a user's own factory, timm, torchvision, sentence-transformers."""
 
 import importlib
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from sincere.checks import imported_factory, shape_of
-from sincere.encoders.shapes import IMAGE, check_batch, check_shape
+from sincere.encoders.shapes import IMAGE, check_batch, check_shape, check_whole
 from sincere.errors import InputError, OptionError
 
 
@@ -32,25 +34,59 @@ def measured_features(network: nn.Module, shape: tuple[int, ...], *, whole_numbe
     training = network.training
     sample = next((p for p in network.parameters()), torch.empty(0))
     inputs = torch.zeros(2, *shape, device=sample.device, dtype=torch.int32 if whole_numbers else None)
-    with torch.no_grad():
-        features = network.eval()(inputs)
+    try:
+        with torch.no_grad():
+            features = network.eval()(inputs)
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        raise InputError(
+            f"an encoder must take views of shape (b, {', '.join(map(str, shape))}), {inputs.dtype}: "
+            f"{type(network).__name__} fails on two of them. {error}"
+        ) from error
     network.train(training)
-    if not isinstance(features, Tensor) or features.ndim != 2 or features.shape[0] != 2:
-        came = shape_of(features) if isinstance(features, Tensor) else type(features).__name__
+    if not _are_features(features):
+        came = f"{shape_of(features)}, {features.dtype}" if isinstance(features, Tensor) else type(features).__name__
         raise InputError(
             f"an encoder must turn (b, {', '.join(map(str, shape))}) into features (b, feature_dim): "
             f"for a batch of 2 it gave {came}. Flatten or pool its output."
         )
-    return features.shape[1]
+    return int(features.shape[1])
+
+
+def _are_features(found: object) -> bool:
+    if not isinstance(found, Tensor) or not found.is_floating_point():
+        return False
+    return found.ndim == 2 and found.shape[0] == 2 and found.shape[1] > 0
+
+
+def made_by(what: str, make: Callable[..., object], *arguments: object, **options: Any) -> Any:
+    """What `make` returns; an option that it does not know is refused in words, its other errors stay as they are."""
+    try:
+        return make(*arguments, **options)
+    except TypeError as error:
+        wrong = next((name for name in options if f"unexpected keyword argument {name!r}" in str(error)), None)
+        if wrong is None:
+            raise
+        hint = close_to(wrong, inspect.signature(make).parameters) if inspect.isroutine(make) else ""
+        raise OptionError(f"{what} does not take the option {wrong!r}: {error}.{hint}") from error
+
+
+def close_to(word: str, known: Iterable[str]) -> str:
+    """A guess at what was meant, or nothing."""
+    close = get_close_matches(word, list(known), n=1, cutoff=0.7)  # "width" is no "depth"
+    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def from_factory(name: str, shape: tuple[int, ...], *, whole_numbers: bool, **options: Any) -> nn.Module:
     """`package.module:factory` is called as factory(shape, **options) and returns an nn.Module."""
     factory = imported_factory(name, "encoder")
-    network = factory(tuple(shape), **options)
+    if not callable(factory):
+        raise OptionError(f"{name} must be a function or class, called with the shape: got {type(factory).__name__}.")
+    network = made_by(name, factory, tuple(shape), **options)
     if not isinstance(network, nn.Module):
         raise OptionError(f"{name} must return a torch.nn.Module: got {type(network).__name__}.")
-    if isinstance(getattr(network, "feature_dim", None), int):
+    known = getattr(network, "feature_dim", None)
+    if isinstance(known, int):
+        check_whole(f"feature_dim of what {name} returns", known)
         return network
     return External(network, shape, whole_numbers=whole_numbers)
 
@@ -59,7 +95,8 @@ def from_timm(name: str, shape: tuple[int, ...], **options: Any) -> nn.Module:
     """A timm model without its classifier; `pretrained=True` downloads its weights."""
     check_shape(f"timm:{name}", shape, IMAGE)
     timm = installed("timm", extra="vision")
-    return External(timm.create_model(name, in_chans=shape[0], num_classes=0, **options), shape)
+    network = made_by(f"timm:{name}", timm.create_model, name, in_chans=shape[0], num_classes=0, **options)
+    return External(network, shape)
 
 
 def from_torchvision(name: str, shape: tuple[int, ...], **options: Any) -> nn.Module:
@@ -68,7 +105,7 @@ def from_torchvision(name: str, shape: tuple[int, ...], **options: Any) -> nn.Mo
     if shape[0] != 3:
         raise OptionError(f"torchvision's models take three channels: got shape={tuple(shape)}. Use timm or resnet18.")
     models = installed("torchvision.models", extra="vision")
-    return External(without_classifier(models.get_model(name, **options)), shape)
+    return External(without_classifier(made_by(f"torchvision:{name}", models.get_model, name, **options)), shape)
 
 
 def without_classifier(network: nn.Module) -> nn.Module:
@@ -119,7 +156,8 @@ def from_sentence_transformers(name: str, shape: tuple[int, ...], **options: Any
     """A sentence-transformers model by its name on Hugging Face or its folder."""
     check_shape(f"sentence-transformers:{name}", shape, ("tokens", "pieces"))
     sentence_transformers = installed("sentence_transformers", extra="text")
-    return SentenceEncoder(sentence_transformers.SentenceTransformer(name, **options), shape[0])
+    make = sentence_transformers.SentenceTransformer
+    return SentenceEncoder(made_by(f"sentence-transformers:{name}", make, name, **options), shape[0])
 
 
 def installed(module: str, *, extra: str) -> Any:

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from sincere.encoders.shapes import check_batch, check_shape, check_whole
+from sincere.encoders.shapes import check_batch, check_shape, check_switch, check_whole
 
 
 class MLP(nn.Module):
@@ -20,6 +20,7 @@ class MLP(nn.Module):
         check_shape("mlp", shape, ("features",))
         for name, value in (("width", width), ("depth", depth)):
             check_whole(name, value)
+        check_switch("residual", residual)
         self.features, self.residual, self.feature_dim = shape[0], residual, width
         self.layers = nn.ModuleList(_layer(width if number else shape[0], width) for number in range(depth))
 

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 from torch import Tensor, nn
 
 from sincere.checks import check_choice
-from sincere.encoders.shapes import IMAGE, check_batch, check_shape
+from sincere.encoders.shapes import IMAGE, check_batch, check_multiple, check_shape, check_switch
 from sincere.errors import OptionError
 
 Stem: TypeAlias = Literal["auto", "small", "large"]
@@ -47,9 +47,9 @@ class ResNet(nn.Module):
         check_choice("stem", stem, ("auto", "small", "large"))
         if depth not in BLOCKS:
             raise OptionError(f"depth must be one of {', '.join(map(str, BLOCKS))}: got {depth!r}.")
+        check_multiple("width", width, 64)
+        check_switch("zero_last", zero_last)
         first = round(64 * width)
-        if first < 1:
-            raise OptionError(f"width must leave at least one of 64 channels: got {width!r}.")
         self.depth, self.channels = depth, shape[0]
         block, counts = BLOCKS[depth]
         large = min(shape[1:]) >= LARGE if stem == "auto" else stem == "large"

@@ -1,16 +1,19 @@
 """Checks of what an encoder is built for and of what it is given."""
 
+from numbers import Integral
+
 from torch import Tensor
 
 from sincere.checks import shape_of
 from sincere.errors import InputError, OptionError
 
 IMAGE = ("channels", "height", "width")
+LARGEST = 1000  # times the usual channels: more is a slip
 
 
 def check_shape(encoder: str, shape: tuple[int, ...], dimensions: tuple[str, ...]) -> None:
     """The shape of one sample that an encoder is built for."""
-    if len(shape) != len(dimensions) or min(shape) < 1:
+    if len(shape) != len(dimensions) or not all(isinstance(size, Integral) and size >= 1 for size in shape):
         raise OptionError(
             f"{encoder} takes samples of shape ({', '.join(dimensions)}): got shape={tuple(shape)}. "
             "Give the shape of one sample, without the batch."
@@ -34,3 +37,17 @@ def check_whole(name: str, value: object, least: int = 1) -> None:
     """A whole number that is large enough."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise OptionError(f"{name} must be a whole number of at least {least}: got {value!r}.")
+
+
+def check_switch(name: str, value: object) -> None:
+    """On or off, and nothing that merely counts as true: "no" would."""
+    if not isinstance(value, bool):
+        raise OptionError(f"{name} must be True or False: got {value!r}.")
+
+
+def check_multiple(name: str, value: object, channels: int) -> None:
+    """A factor that multiplies numbers of channels, the least of which is `channels`."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= LARGEST:
+        raise OptionError(f"{name} must be a number above 0 and at most {LARGEST}: got {value!r}.")
+    if round(channels * value) < 1:
+        raise OptionError(f"{name} must leave at least one of {channels} channels: got {value!r}.")

@@ -48,7 +48,7 @@ class ShortCNN(nn.Module):
         super().__init__()
         check_shape("short_cnn", shape, IMAGE)
         check_choice("activation", activation, ("gelu", "relu"))
-        if isinstance(depth, bool) or depth not in (2, 3):
+        if type(depth) is not int or depth not in (2, 3):
             raise OptionError(f"depth must be 2 or 3 convolutions of a stage: got {depth!r}.")
         if not isinstance(channels, (tuple, list)) or len(channels) != 3:
             raise OptionError(f"channels must be three numbers, one for each stage: got {channels!r}.")

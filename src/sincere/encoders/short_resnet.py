@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from sincere.checks import check_choice
 from sincere.encoders.resnet import convolution, initialise
-from sincere.encoders.shapes import IMAGE, check_batch, check_shape
+from sincere.encoders.shapes import IMAGE, check_batch, check_multiple, check_shape
 from sincere.errors import OptionError
 
 Residuals: TypeAlias = Literal["outer", "all"]
@@ -38,9 +38,8 @@ class ShortResNet(nn.Module):
         check_choice("residuals", residuals, ("outer", "all"))
         if min(shape[1:]) < 8:
             raise OptionError(f"resnet9 halves images three times: they must have 8 pixels or more, got {shape[1:]}.")
+        check_multiple("width", width, 64)
         channels = [round(size * width) for size in (64, 128, 256, 512)]
-        if channels[0] < 1:
-            raise OptionError(f"width must leave at least one of 64 channels: got {width!r}.")
         self.channels, self.feature_dim = shape[0], channels[-1]
         layers: list[nn.Module] = [_layer(shape[0], channels[0])]
         for stage, (inputs, outputs) in enumerate(pairwise(channels)):

@@ -30,7 +30,7 @@ class TextEncoder(nn.Module):
         check_shape("text", shape, ("words", "pieces"))
         for name, value, least in (("width", width, 1), ("dim", dim, 1), ("rows", rows, 2)):
             check_whole(name, value, least)
-        if not 0 < rate <= 10:
+        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate <= 10:
             raise OptionError(f"rate must be above 0 and at most 10: got {rate!r}. 1 is the speed of the other layers.")
         self.rows, self.rate, self.feature_dim = rows, rate, width
         self.pieces = nn.EmbeddingBag(rows, dim, mode="sum", padding_idx=0)

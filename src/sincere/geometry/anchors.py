@@ -17,6 +17,8 @@ from sincere.losses.diagnosis import EPSILON
 from sincere.losses.options import settings_from
 from sincere.losses.pairs import make_pairs
 
+# By how much a cosine must lie above the threshold to count as pushed apart: what float32 cannot tell from it is not.
+ROUNDING = 8 * torch.finfo(torch.float32).eps
 COLDEST = 1 / 32  # down to here e^s and e^lse · e^(−s) fit float32 for any number of samples
 
 
@@ -85,7 +87,7 @@ class PositivePairs:
     def __init__(self, rows: Directions, temperature: float, threshold: Tensor, lse_neg: Tensor | None) -> None:
         self.rows, self.temperature = rows, temperature
         self.given = threshold, lse_neg
-        self.threshold = (threshold * temperature).float()  # of the cosine
+        self.threshold = (threshold * temperature + ROUNDING).float()  # of the cosine
         self.repelled = torch.zeros_like(threshold)
         self.margins = (0.0, EPSILON) if lse_neg is not None else ()
         self.factors = [(lse_neg + margin).exp().float() for margin in self.margins] if lse_neg is not None else []

@@ -1,9 +1,11 @@
 """Are two runs' embeddings the same but for a rotation?"""
 
+import math
+
 import torch
 from torch import Tensor
 
-from sincere.checks import shape_of
+from sincere.checks import check_finite, shape_of
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError
 from sincere.evaluate.neighbours import row_tiles
@@ -38,7 +40,10 @@ def _rows(found: EmbeddingSet | Tensor) -> Tensor:
     rows = unit_rows(found.embeddings) if isinstance(found, EmbeddingSet) else found
     if not isinstance(rows, Tensor) or rows.ndim != 2 or not rows.is_floating_point():
         raise InputError("linear_cka takes two EmbeddingSets, or two floating-point tensors of shape (n, d).")
-    return rows
+    check_finite("the rows of linear_cka", rows)
+    # A power of two, which rounds nothing: squares of very large or small float64 numbers leave its range.
+    largest = float(rows.abs().amax()) if rows.numel() else 0.0
+    return rows * 2.0 ** -max(math.frexp(largest)[1], -1000) if rows.dtype == torch.float64 else rows
 
 
 def _product(x: Tensor, y: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import math
 import torch
 from torch import Tensor
 
-from sincere.checks import shape_of
+from sincere.checks import check_finite, shape_of
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError
 from sincere.evaluate.neighbours import row_tiles
@@ -58,8 +58,9 @@ def neural_collapse(
         on=on,
         nc1=_variability(vectors, found.labels, means, centred),
         nc2_equinorm=spread(centred.norm(dim=1)),
-        nc2_equiangular=float(pairs.std(correction=0)),
-        nc2_maximal=float((pairs + 1 / (k - 1)).abs().mean()),
+        # Means that are all one point have no angles between them.
+        nc2_equiangular=float(pairs.std(correction=0)) if bool(centred.any()) else None,
+        nc2_maximal=float((pairs + 1 / (k - 1)).abs().mean()) if bool(centred.any()) else None,
         nc2_etf=_distance_from_etf(centred),
         nc3=nc3,
         nc4=nc4,
@@ -114,3 +115,6 @@ def _check_head(weights: Tensor | None, bias: Tensor | None, *, classes: int, di
         raise InputError(f"weights must have shape ({classes}, {dim}), (classes, d): got {shape_of(weights)}.")
     if bias is not None and tuple(bias.shape) != (classes,):
         raise InputError(f"bias must have shape ({classes},): got {shape_of(bias)}.")
+    for name, given in (("weights", weights), ("bias", bias)):
+        if given is not None:
+            check_finite(name, given)

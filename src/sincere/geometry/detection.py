@@ -13,7 +13,7 @@ from sincere.evaluate.bootstrap import percentile_interval, resampled_counts
 from sincere.evaluate.neighbours import cosine_tiles, row_tiles
 from sincere.evaluate.precision import full_precision
 from sincere.evaluate.record import Estimate
-from sincere.geometry.directions import check_not_empty, class_sums
+from sincere.geometry.directions import check_not_empty, class_sums, is_whole
 from sincere.geometry.record import OutOfClass
 from sincere.losses.similarity import unit_rows
 
@@ -57,8 +57,8 @@ def out_of_class(
                 f"all sets must have one dimension, {found.embeddings.shape[1]}: {one.name!r} has "
                 f"{one.embeddings.shape[1]}. Are these embeddings of one model?"
             )
-    if k < 1 or bins < 1:
-        raise OptionError(f"k and bins must be at least 1: got {k} and {bins}.")
+    if not is_whole(k) or not is_whole(bins) or k < 1 or bins < 1:
+        raise OptionError(f"k and bins must be whole numbers of at least 1: got {k} and {bins}.")
     known = train or found
     if score == "knn":
         k = min(k, len(known) - (train is None))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sincere.checks import check_choice, check_labels
 from sincere.embeddings.embedding_set import EmbeddingSet
-from sincere.errors import InputError
+from sincere.errors import InputError, OptionError
 from sincere.evaluate.classifiers import vectors_of
 from sincere.losses.backends.class_layout import ClassLayout, layout_of
 from sincere.losses.similarity import unit_rows
@@ -73,6 +73,17 @@ def check_not_empty(found: EmbeddingSet) -> None:
     """Most figures are means."""
     if len(found) == 0:
         raise InputError(f"geometry needs at least one sample: {found.name!r} is empty.")
+
+
+def is_whole(value: object) -> bool:
+    """A count; 2.5 is none, and neither is True."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def check_number(name: str, value: object, advice: str) -> None:
+    """A number, whatever its size; NaN is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+        raise OptionError(f"{name} must be a number: got {value!r}. {advice}")
 
 
 def cosines_across(vectors: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import OptionError
-from sincere.geometry.directions import Directions, check_not_empty, directions_of
+from sincere.geometry.directions import Directions, check_not_empty, directions_of, is_whole
 from sincere.geometry.pair_pass import Tile, listen, same_class
 from sincere.geometry.pair_similarity import similarity_by_class_pair
 from sincere.geometry.record import PairSimilarity, SimilarityHistograms
@@ -18,7 +18,7 @@ class HistogramCounts:
     """Adds up how many pairs fall into each bin, by class: int64 (classes that have samples, bins) each."""
 
     def __init__(self, rows: Directions, bins: int) -> None:
-        if not 1 <= bins <= MOST_BINS:
+        if not is_whole(bins) or not 1 <= bins <= MOST_BINS:
             raise OptionError(f"bins must lie between 1 and {MOST_BINS:,}: got {bins}.")
         self.rows, self.bins = rows, bins
         # Counting is some five times faster on bytes than on 64-bit numbers.
@@ -101,7 +101,7 @@ def similarity_histograms(
     check_not_empty(found)
     drawn = None
     if sample is not None:
-        if sample < 2:
+        if not is_whole(sample) or sample < 2:
             raise OptionError(f"sample must be at least 2, to have a pair: got {sample}.")
         if sample < len(found):
             chosen = torch.randperm(len(found), generator=torch.Generator().manual_seed(seed))[:sample]

@@ -11,7 +11,7 @@ import sincere.functional as SF
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import OptionError
 from sincere.geometry.anchors import AnchorRows, anchor_rows
-from sincere.geometry.directions import Directions, check_not_empty, directions_of
+from sincere.geometry.directions import Directions, check_not_empty, directions_of, is_whole
 from sincere.losses.diagnosis import EPSILON, LOSSES, LossReading
 from sincere.losses.floors import simplex_floors, simplex_gap
 
@@ -30,7 +30,8 @@ def repulsion(found: EmbeddingSet, *, temperature: float = 0.1) -> dict[str, flo
         supcon_in       e^s_tp (1/Σ_A e^s − 1/Σ_P e^s), and the first sum holds all of the second
         set_nce         (π_p − 1)/|P|, π_p a probability
 
-    Where a class has collapsed to one point and its negatives are far, SupCon's two terms are equal but for rounding.
+    Where a class has collapsed to one point and its negatives are far, SupCon's two terms are equal but for rounding;
+    such a pair is not counted.
     """
     check_not_empty(found)
     return repulsion_from(anchor_rows(directions_of(found), temperature))
@@ -84,7 +85,7 @@ def loss_readings(
     if batch is None:
         rows = directions_of(found)
         return readings_from(anchor_rows(rows, temperature), rows, temperature)
-    if not 2 <= batch <= len(found):
+    if not is_whole(batch) or not 2 <= batch <= len(found):
         raise OptionError(f"batch must lie between 2 and the {len(found)} samples: got {batch}.")
     readings = [list(_one_batch(part, temperature)) for part in _batches(found, batch, seed)]
     joined: dict[str, LossReading] = {}

@@ -54,8 +54,10 @@ def head_robustness(
     check_choice("norm", norm, ("length", "coordinate"))
     check_not_empty(train)
     check_not_empty(test)
-    if not steps or min(steps) < 0:
-        raise OptionError(f"steps must hold sizes from 0: got {tuple(steps)}.")
+    if not isinstance(steps, Sequence) or not steps or not all(map(_is_size, steps)):
+        raise OptionError(f"steps must hold finite sizes from 0, such as (0.0, 0.5): got {steps!r}.")
+    if l2 is not None and not (_is_size(l2) and l2 > 0):
+        raise OptionError(f"l2 must be positive and finite, or None to choose it: got {l2!r}.")
     classes = len(train.class_names)
     vectors, labels = vectors_on(test, on), test.with_classes(train.class_names).labels
     fit_on = vectors_on(train, on)
@@ -78,6 +80,10 @@ def head_robustness(
         l2=l2,
         samples=len(test),
     )
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < torch.inf
 
 
 def _strength(vectors: Tensor, labels: Tensor, *, classes: int, seed: int) -> float:

@@ -9,12 +9,14 @@ no negatives.
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from numbers import Integral
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from sincere.checks import shape_of
 from sincere.errors import InputError, OptionError
 
 
@@ -49,8 +51,8 @@ def cached_backward(
         chunk_size: samples that go through the encoder together.
         scaler: scales the loss before the backward pass, for float16.
     """
-    if chunk_size < 1:
-        raise OptionError(f"chunk_size must be at least 1: got {chunk_size}.")
+    if not isinstance(chunk_size, Integral) or chunk_size < 1:
+        raise OptionError(f"chunk_size must be an integer, at least 1: got {chunk_size!r}.")
     chunks = list(_chunks(inputs, chunk_size))
     states: list[_RandomState] = []
     embedded: list[Tensor] = []
@@ -60,7 +62,7 @@ def cached_backward(
             embedded.append(_call(encoder, chunk))
     embeddings = torch.cat(embedded).requires_grad_()
     with torch.enable_grad():
-        value = loss(embeddings)
+        value = _scalar(loss(embeddings))
         torch.autograd.backward(value if scaler is None else scaler.scale(value))
     gradient = embeddings.grad if embeddings.grad is not None else torch.zeros_like(embeddings)
     final = _RandomState(chunks[-1])
@@ -76,12 +78,13 @@ def cached_backward(
 def _tensors(inputs: Any) -> list[Tensor]:
     if isinstance(inputs, Tensor):
         return [inputs]
-    values = list(inputs.values()) if isinstance(inputs, dict) else list(inputs)
-    if not values or not all(isinstance(value, Tensor) and value.ndim > 0 for value in values):
+    values = list(inputs.values()) if isinstance(inputs, dict) else inputs
+    are_some = isinstance(values, (list, tuple)) and len(values) > 0
+    if not are_some or not all(isinstance(value, Tensor) and value.ndim > 0 for value in values):
         raise InputError(
             "inputs must be a tensor, or a list, tuple or dict of tensors whose first dimension is the batch."
         )
-    return values
+    return list(values)
 
 
 def _chunks(inputs: Any, chunk_size: int) -> Iterator[Any]:
@@ -109,6 +112,15 @@ def _call(encoder: nn.Module, chunk: Any) -> Tensor:
     return output
 
 
+def _scalar(value: object) -> Tensor:
+    if not isinstance(value, Tensor) or value.numel() != 1:
+        came = shape_of(value) if isinstance(value, Tensor) else type(value).__name__
+        raise InputError(
+            f'loss must return one number, a tensor with one element: got {came}. Use a reduction other than "none".'
+        )
+    return value
+
+
 class _RandomState:
     """The generators' states on the CPU and on the devices of some tensors."""
 
@@ -127,9 +139,11 @@ class _RandomState:
 def _buffers_restored(encoder: nn.Module) -> Iterator[None]:
     """Running statistics must not move in the pass that is computed twice."""
     before = [(buffer, buffer.clone()) for buffer in encoder.buffers()]
-    yield
-    for buffer, value in before:
-        buffer.copy_(value)
+    try:
+        yield
+    finally:
+        for buffer, value in before:
+            buffer.copy_(value)
 
 
 def _synchronised(encoder: nn.Module, *, last: bool) -> AbstractContextManager[None]:

@@ -7,18 +7,19 @@ from math import isfinite, log
 import torch
 from torch import Tensor
 
-from sincere.checks import shape_of
+from sincere.checks import check_embeddings, shape_of
 from sincere.errors import InputError
 from sincere.losses.backends.row_blocks import row_blocks
 from sincere.losses.backends.select import row_statistics
 from sincere.losses.backends.set_rows import set_values
 from sincere.losses.floors import simplex_floors, simplex_gap
-from sincere.losses.options import settings_from
+from sincere.losses.options import full_precision, settings_from
 from sincere.losses.pairs import Pairs, make_pairs
 from sincere.losses.reduction import reduce_over_anchors
 from sincere.types import SimilarityName
 
 LOSSES = ("sincere", "supcon", "supcon_in", "eps_supinfonce", "decoupled", "set_nce")
+ROUNDING = 2  # machine epsilons of a log-sum-exp within which a logit counts as equal to it
 EPSILON = 0.25  # the margin at which ε-SupInfoNCE is read, its function's default
 
 
@@ -108,8 +109,10 @@ def diagnose(
     )
     if isinstance(labels, Tensor) and labels.ndim != 1:
         raise InputError(f"diagnose takes one integer class per sample: expected (n,), got {shape_of(labels)}.")
-    pairs = make_pairs(embeddings, labels, None, None, settings)
-    rows = _read_rows(pairs, set_loss)
+    check_embeddings("embeddings", embeddings)
+    with full_precision(embeddings):
+        pairs = make_pairs(embeddings, labels, None, None, settings)
+        rows = _read_rows(pairs, set_loss)
     norms = embeddings.detach().flatten(0, -2).double().norm(dim=1)
     counts, kl_bound = _by_class(pairs, rows)
     found = Diagnosis(
@@ -146,7 +149,12 @@ def _read_rows(pairs: Pairs, set_loss: bool) -> dict[str, Tensor]:
 
 
 def _repelled_by_supcon(pairs: Pairs, threshold: Tensor) -> Tensor:
-    """How many positives of each anchor have softmax_A(s) > 1/|P|, that is s > lse_all − log|P| (Eq. 14)."""
+    """How many positives of each anchor have softmax_A(s) > 1/|P|, that is s > lse_all − log|P| (Eq. 14).
+
+    By more than rounding: where a class has collapsed to a point the two sides agree but for what negatives add, and
+    the last digit would decide.
+    """
+    threshold = threshold + ROUNDING * torch.finfo(threshold.dtype).eps * threshold.abs().clamp(min=1)
     counts = torch.zeros_like(threshold, dtype=torch.int64)
     for rows in row_blocks(pairs.relation):
         above = pairs.logits(rows) > threshold[rows].unsqueeze(1)

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from sincere.checks import check_embeddings, shape_of
-from sincere.errors import InputError
+from sincere.errors import InputError, OptionError
 from sincere.losses.gather import rank, world_size
-from sincere.losses.options import LossOptions, loss_function
+from sincere.losses.options import LossOptions, loss_function, settings_from
 from sincere.losses.sincere import sincere
 
 
@@ -33,6 +33,12 @@ def infonce(
         options: see :class:`sincere.losses.options.LossOptions`.
     """
     check_embeddings("embeddings", embeddings)
+    ignore_label = settings_from(options).ignore_label
+    if ignore_label >= 0:
+        raise OptionError(
+            "ignore_label must be negative here: InfoNCE has no labels, and takes the samples' numbers 0, 1, 2, … for "
+            f"classes, of which {ignore_label} would be left out. Drop the option, and leave out samples yourself."
+        )
     samples = embeddings.shape[0]
     if contrast_embeddings is None:
         if embeddings.ndim != 3 or embeddings.shape[1] < 2:

@@ -3,8 +3,10 @@
 import functools
 import inspect
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import MISSING, dataclass, fields
 from difflib import get_close_matches
+from numbers import Integral
 from typing import ParamSpec, TypedDict, cast, get_args
 
 import torch
@@ -70,6 +72,11 @@ class Settings:
         check_choice("positives", self.positives, get_args(Positives))
         if not callable(self.similarity):
             check_choice("similarity", self.similarity, get_args(SimilarityName))
+        if isinstance(self.ignore_label, bool) or not isinstance(self.ignore_label, Integral):
+            raise OptionError(
+                f"ignore_label must be an integer, the label of unlabelled samples: got {self.ignore_label!r}. "
+                "Where every sample is labelled, a number that is no class, such as -1, will do."
+            )
 
     @property
     def bounded(self) -> bool:
@@ -87,14 +94,15 @@ def settings_from(options: LossOptions) -> Settings:
     if torch.compiler.is_compiling() or any(isinstance(value, Tensor) or callable(value) for value in options.values()):
         return _checked(options)
     try:
-        return _checked_once(tuple(options.items()))
+        return _checked_once(tuple((name, type(value), value) for name, value in options.items()))
     except TypeError:  # a value that cannot be a key is no valid option either, and the checks have the words for it
         return _checked(options)
 
 
 @functools.lru_cache(maxsize=256)
-def _checked_once(items: tuple[tuple[str, object], ...]) -> Settings:
-    return _checked(cast(LossOptions, dict(items)))
+def _checked_once(items: tuple[tuple[str, type, object], ...]) -> Settings:
+    """With the values' types in the key: True equals 1, and is no temperature."""
+    return _checked(cast(LossOptions, {name: value for name, _, value in items}))
 
 
 def _checked(options: LossOptions) -> Settings:
@@ -125,6 +133,12 @@ def loss_function(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
 
     in_full_precision.__signature__ = signature_with_options(function)  # type: ignore[attr-defined]
     return in_full_precision
+
+
+def full_precision(embeddings: Tensor) -> AbstractContextManager[object]:
+    """Autocast off where it is on, for code that is no `loss_function`."""
+    kind = embeddings.device.type
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
 
 def signature_with_options(function: Callable[..., object]) -> inspect.Signature:

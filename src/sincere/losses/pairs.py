@@ -137,8 +137,9 @@ def _samples(name: str, embeddings: Tensor, label_name: str, labels: Tensor, sof
     else:
         check_labels(label_name, labels, embeddings.shape[0], name, embeddings.device)
     rows, views = fold_views(embeddings)
-    if soft != "classes":
-        labels = labels.long()
+    # Soft labels of a teacher with a graph are constants all the same: no backend may send a gradient into them
+    # where another does not.
+    labels = labels.detach() if soft == "classes" else labels.long()
     return Samples(rows, labels.repeat_interleave(views, dim=0) if views != 1 else labels, views)
 
 
@@ -150,6 +151,7 @@ def _samples_with_pair_weights(
     others = None
     if contrast_embeddings is not None:
         check_embeddings("contrast_embeddings", contrast_embeddings)
+        _check_contrast_rows(embeddings, contrast_embeddings)
         contrast_samples = contrast_embeddings.shape[0]
         contrast_rows, contrast_views = fold_views(contrast_embeddings)
         others = Samples(contrast_rows, contrast_rows.new_zeros(contrast_rows.shape[0]), contrast_views)
@@ -162,8 +164,8 @@ def _samples_with_pair_weights(
         )
     check_device("labels", weights, "embeddings", embeddings.device)
     column_views = views if others is None else others.views
-    weights = weights.to(rows.dtype).clamp(min=0).repeat_interleave(views, dim=0).repeat_interleave(column_views, dim=1)
-    return Samples(rows, weights, views), others
+    weights = weights.detach().to(rows.dtype).clamp(min=0).repeat_interleave(views, dim=0)
+    return Samples(rows, weights.repeat_interleave(column_views, dim=1), views), others
 
 
 def _contrasts(anchors: Samples, others: Samples | None, counts: list[int], settings: Settings) -> Samples | None:
@@ -188,9 +190,9 @@ def _relation(
         usable = torch.ones(m, dtype=torch.bool, device=anchors.rows.device)
         return Relation("pairs", anchors.labels, contrast_labels, usable, everyone, offset)
     labelled = ~_ignored(anchors.labels, settings.ignore_label)
-    usable = torch.ones_like(contrast_labels if contrast_labels.ndim == 1 else contrast_labels[:, 0], dtype=torch.bool)
-    if not settings.ignored_as_negatives:
-        usable = ~_ignored(contrast_labels, settings.ignore_label)
+    usable = ~_ignored(contrast_labels, settings.ignore_label)
+    if settings.ignored_as_negatives:
+        usable = torch.ones_like(usable)
     if anchors.labels.ndim == 1:
         return Relation("classes", anchors.labels, contrast_labels, usable, labelled, offset)
     kind: Kind = "soft" if soft == "classes" else settings.positives
@@ -209,11 +211,16 @@ def _ignored(labels: Tensor, ignore_label: int) -> Tensor:
 
 
 def _label_sets(labels: Tensor, dtype: torch.dtype) -> Tensor:
-    return (labels > 0).to(dtype)
+    return (_of_labelled(labels) > 0).to(dtype)
 
 
 def _label_directions(labels: Tensor, dtype: torch.dtype) -> Tensor:
-    return unit_rows(labels.to(dtype).clamp(min=0))
+    return unit_rows(_of_labelled(labels).to(dtype))
+
+
+def _of_labelled(labels: Tensor) -> Tensor:
+    """Label rows with nothing in those of unlabelled samples, so that whatever else they hold makes no positive."""
+    return labels.masked_fill((labels < 0).any(dim=1, keepdim=True), 0)
 
 
 def _logit_rows(
@@ -231,7 +238,8 @@ def _logit_rows(
         other = a if c is None else c
 
         def matrix() -> Tensor:
-            return _check_matrix(similarity(a, other), a.shape[0], other.shape[0]) / temperature
+            found = _check_matrix(similarity(a, other), a.shape[0], other.shape[0])
+            return in_full_precision(found) / temperature
 
         return a, c, matrix
     a, c = inner_product_rows(a, c, settings.similarity)
@@ -250,10 +258,11 @@ def _anchor_weights(weights: Tensor | None, anchors: Samples) -> Tensor | None:
     return weights.to(anchors.rows.dtype).repeat_interleave(anchors.views)
 
 
-def _check_matrix(matrix: Tensor, n: int, m: int) -> Tensor:
-    if tuple(matrix.shape) != (n, m):
+def _check_matrix(matrix: object, n: int, m: int) -> Tensor:
+    if not isinstance(matrix, Tensor) or tuple(matrix.shape) != (n, m):
+        came = shape_of(matrix) if isinstance(matrix, Tensor) else type(matrix).__name__
         raise InputError(
-            f"similarity must return one number per pair: expected ({n}, {m}), got {shape_of(matrix)}. "
+            f"similarity must return one number per pair: expected ({n}, {m}), got {came}. "
             "It is called with the anchors (n, d) and the contrasts (m, d)."
         )
     return matrix
@@ -261,7 +270,7 @@ def _check_matrix(matrix: Tensor, n: int, m: int) -> Tensor:
 
 def _check_soft_labels(name: str, labels: object, embeddings: Tensor) -> None:
     samples = embeddings.shape[0]
-    if not isinstance(labels, Tensor) or labels.ndim != 2 or labels.shape[0] != samples:
+    if not isinstance(labels, Tensor) or labels.ndim != 2 or labels.shape[0] != samples or labels.shape[1] == 0:
         came = shape_of(labels) if isinstance(labels, Tensor) else type(labels).__name__
         raise InputError(
             f"{name} must hold class probabilities, one row per sample: expected ({samples}, classes), got {came}. "
@@ -271,17 +280,21 @@ def _check_soft_labels(name: str, labels: object, embeddings: Tensor) -> None:
 
 
 def _check_contrasts(anchors: Samples, others: Samples) -> None:
-    if anchors.rows.shape[1] != others.rows.shape[1]:
-        raise InputError(
-            "contrast_embeddings must have the embeddings' dimension: "
-            f"expected (m, {anchors.rows.shape[1]}), got {shape_of(others.rows)}."
-        )
-    check_device("contrast_embeddings", others.rows, "embeddings", anchors.rows.device)
+    _check_contrast_rows(anchors.rows, others.rows)
     if anchors.labels.shape[1:] != others.labels.shape[1:]:
         raise InputError(
             "labels and contrast_labels must be of one kind, both (n,) or both (n, classes) with the same classes: "
             f"got {shape_of(anchors.labels)} and {shape_of(others.labels)}."
         )
+
+
+def _check_contrast_rows(embeddings: Tensor, contrasts: Tensor) -> None:
+    if embeddings.shape[-1] != contrasts.shape[-1]:
+        raise InputError(
+            "contrast_embeddings must have the embeddings' dimension: "
+            f"expected (m, {embeddings.shape[-1]}), got {shape_of(contrasts)}."
+        )
+    check_device("contrast_embeddings", contrasts, "embeddings", embeddings.device)
 
 
 def _check_combination(

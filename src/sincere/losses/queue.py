@@ -1,5 +1,6 @@
 """A memory of past embeddings with their labels, to contrast a batch with."""
 
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -36,8 +37,13 @@ class LabelQueue(nn.Module):
 
     def __init__(self, size: int, dim: int, *, classes: int | None = None) -> None:
         super().__init__()
-        if size < 1 or dim < 1:
-            raise OptionError(f"size and dim must be at least 1: got size={size}, dim={dim}.")
+        if not all(isinstance(number, Integral) and number >= 1 for number in (size, dim)):
+            raise OptionError(f"size and dim must be integers, at least 1: got size={size!r}, dim={dim!r}.")
+        if classes is not None and (not isinstance(classes, Integral) or classes < 2):
+            raise OptionError(
+                "classes must be the number of columns of multi-hot labels, an integer, at least 2: "
+                f"got {classes!r}. Leave it out for one class number per sample."
+            )
         self.register_buffer("embeddings", torch.zeros(size, dim))
         self.register_buffer("labels", torch.zeros((size,) if classes is None else (size, classes), dtype=torch.int64))
         self.register_buffer("position", torch.zeros(2, dtype=torch.int64))
@@ -59,7 +65,7 @@ class LabelQueue(nn.Module):
             )
         size = self.embeddings.shape[0]
         rows, labels = rows[-size:], labels.repeat_interleave(views, dim=0)[-size:]
-        places = (self._next + torch.arange(rows.shape[0], device=rows.device)) % size
+        places = (self._next + torch.arange(rows.shape[0], device=self.embeddings.device)) % size
         self.embeddings[places] = rows.to(self.embeddings)
         self.labels[places] = labels.to(self.labels)
         self._next = (self._next + rows.shape[0]) % size
@@ -77,7 +83,11 @@ class LabelQueue(nn.Module):
         self.position.zero_()
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        errors: list[str] = args[-1]
+        already, before = len(errors), self.position.clone()
         super()._load_from_state_dict(*args, **kwargs)
+        if len(errors) > already:  # a queue of another size: its rows are not here, so its position is not either
+            self.position.copy_(before)
         self._next, self._filled = (int(value) for value in self.position.tolist())
 
     def extra_repr(self) -> str:

@@ -40,6 +40,7 @@ def _class_mean_coefficients(counted: Tensor, pairs: Pairs) -> Tensor:
     if members.ndim == 1:
         share, classes = _shares_of_classes(everybody, members)
     else:
+        members = members.to(everybody.dtype)  # contrasts of a higher precision raise that of the values
         totals = everybody @ members
         share = everybody * (members / torch.where(totals > 0, totals, 1)).sum(dim=1)
         classes = (totals > 0).sum()

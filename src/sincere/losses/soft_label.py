@@ -34,7 +34,8 @@ def soft_label(
         embeddings: (n, d), or (b, v, d).
         labels: targets="classes": class probabilities (n, classes), as from mixup, CutMix or a teacher; w is the cosine
             of two samples' rows. A row with a negative entry is unlabelled. targets="pairs": w itself, (n, m), or
-            (b, b) for samples with views; a negative weight counts as 0.
+            (b, b) for samples with views; a negative weight counts as 0. Labels are constants: no gradient goes into
+            them.
         contrast_embeddings: (m, d).
         contrast_labels: class probabilities of the contrasts; not used with targets="pairs".
         options: see :class:`sincere.losses.options.LossOptions`.

@@ -69,7 +69,10 @@ def _own_view_logits(embeddings: Tensor, settings: Settings) -> Tensor:
         matrix = a.view(samples, views, a.shape[1]) @ c.view(samples, views, c.shape[1]).mT
     others = ~torch.eye(views, dtype=torch.bool, device=rows.device)
     total = torch.where(others, matrix, 0).sum(dim=2)
-    return total.flatten() / (views - 1) / settings.temperature
+    temperature = settings.temperature
+    if isinstance(temperature, Tensor):
+        temperature = temperature.reshape(()).to(device=rows.device, dtype=rows.dtype)
+    return total.flatten() / (views - 1) / temperature
 
 
 def _check_spread(embeddings: Tensor, contrast_embeddings: Tensor | None, alpha: float, settings: Settings) -> None:

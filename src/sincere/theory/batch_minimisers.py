@@ -114,10 +114,10 @@ def batch_minimisers(
     The whole set has `members` points in each class, so that a batch has at most so many of one. In the sum all its
     C(K·members, batch) batches are gone through, and nothing is assumed about where points end.
     """
-    if classes < 2 or classes > dim + 1 or not 2 <= batch <= classes * members:
+    if classes < 2 or classes > dim + 1 or not 2 <= batch <= classes * members or starts < 1:
         raise OptionError(
-            "there must be 2 to dim + 1 classes, and batches of 2 to all points: "
-            f"got classes={classes}, dim={dim}, batch={batch}, {classes * members} points."
+            "there must be 2 to dim + 1 classes, batches of 2 to all points, and a start: "
+            f"got classes={classes}, dim={dim}, batch={batch}, {classes * members} points, starts={starts}."
         )
     labels = class_labels((members,) * classes)
     batches = all_batches(len(labels), batch)

@@ -87,9 +87,9 @@ def weight_radius(*, classes: int, radius: float, weight_decay: float) -> float:
     >>> round(weight_radius(classes=4, radius=1.0, weight_decay=0.01), 4)
     2.2262
     """
-    if classes < 2 or radius <= 0 or weight_decay <= 0:
+    if classes < 2 or not 0 < radius < math.inf or not 0 < weight_decay < math.inf:
         raise OptionError(
-            "the radius equation needs at least two classes, a positive radius and a positive weight_decay: "
+            "the radius equation needs at least two classes, and a radius and a weight_decay above 0 and finite: "
             f"got classes={classes}, radius={radius}, weight_decay={weight_decay}."
         )
     rate = classes * radius / (classes - 1)

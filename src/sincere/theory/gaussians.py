@@ -18,8 +18,11 @@ class Gaussians:
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.dim < 1 or self.scale <= 0:
-            raise OptionError(f"dim must be at least 1 and scale positive: got dim={self.dim}, scale={self.scale}.")
+        if self.dim < 1 or not 0 < self.scale < math.inf or not math.isfinite(self.separation):
+            raise OptionError(
+                "dim must be at least 1, scale positive, and both it and separation finite: "
+                f"got dim={self.dim}, scale={self.scale}, separation={self.separation}."
+            )
 
     @property
     def divergence(self) -> float:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 import sincere.functional as SF
+from sincere.checks import check_choice
 from sincere.errors import OptionError
 from sincere.tables import columns
 from sincere.theory.arrangement import class_labels
@@ -91,6 +92,8 @@ def gradient_ranges(
             "there must be at least one positive, two classes and one batch: "
             f"got positives={positives}, classes={classes}, batches={batches}."
         )
+    for name in losses:
+        check_choice("loss", name, LOSSES)
     labels = class_labels((positives + 1,) * classes)
     drawn = [noisy_classes(labels, dim, NOISES[b % len(NOISES)], seed + b) for b in range(batches)]
     ranges = []

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sincere.errors import OptionError
+
 CHUNK = 20  # iterations between two looks at the residual
 STALLED = 4  # looks without any decrease after which rounding has the last word
 
@@ -42,6 +44,8 @@ def sphere_descent(
     objective: Callable[[Tensor], Tensor], start: Tensor, *, steps: int = 600, tolerance: float = 1e-6
 ) -> tuple[Tensor, Descent]:
     """Unit rows that minimise `objective`, from the unit rows `start`."""
+    if start.shape[1] < 2:
+        raise OptionError("points on a sphere need two dimensions to move in, dim=2 or more: on a line there are ±1.")
     free = start.clone().requires_grad_()
     descent = free_descent(
         lambda: objective(unit(free)),

@@ -148,10 +148,10 @@ def random_labels(
     check_choice("optimizer", optimizer, ("sgd", "adam"))
     for loss in losses:
         check_choice("loss", loss, CHOICES)
-    if len(set(shares)) < 3 or min(shares) < 0 or max(shares) > 1 or seeds < 2:
+    if not losses or len(set(shares)) < 3 or min(shares) < 0 or max(shares) > 1 or seeds < 2:
         raise OptionError(
-            "a curvature needs at least three shares from 0 to 1, and its interval two seeds: "
-            f"got shares={tuple(shares)}, seeds={seeds}."
+            "a curvature needs a loss, at least three shares from 0 to 1, and its interval two seeds: "
+            f"got losses={tuple(losses)}, shares={tuple(shares)}, seeds={seeds}."
         )
     training = _Training(optimizer, rate, batch, temperature, threshold, max_steps, every)
     runs = []

@@ -10,7 +10,18 @@ from torch import Tensor
 
 from sincere.errors import InputError, OptionError
 from sincere.views.resampling import interval_weights, resample, shift_weights
-from sincere.views.stages import Shape, Stage, between, check_at_least, check_range, check_share, over, whole
+from sincere.views.stages import (
+    Shape,
+    Stage,
+    between,
+    check_at_least,
+    check_pixels,
+    check_range,
+    check_share,
+    check_switch,
+    over,
+    whole,
+)
 
 TRIES = 10  # torchvision's, after which it takes the middle of the image
 
@@ -36,7 +47,7 @@ class ResizedCrop(Stage):
         if self.scale[1] > 1:
             raise OptionError(f"scale is a share of the image's area, at most 1: got {self.scale}.")
         if self.size is not None:
-            check_at_least("size", self.size, 1)
+            check_pixels("size", self.size)
 
     def numbers(self, shape: Shape) -> int:
         return 2 * TRIES + 2
@@ -71,9 +82,9 @@ def crop_boxes(
 def _central_box(h: int, w: int, ratio: tuple[float, float]) -> tuple[float, float, float, float]:
     height, width = h, w
     if w / h < ratio[0]:
-        height = round(w / ratio[0])
+        height = max(1, round(w / ratio[0]))
     elif w / h > ratio[1]:
-        width = round(h * ratio[1])
+        width = max(1, round(h * ratio[1]))
     return float((h - height) // 2), float((w - width) // 2), float(height), float(width)
 
 
@@ -91,6 +102,7 @@ class Flip(Stage):
 
     def __post_init__(self) -> None:
         check_share("p", self.p)
+        check_switch("alternate", self.alternate)
         if self.alternate and self.p != 0.5:
             raise OptionError(f"a flip that alternates mirrors every other view, p=0.5: got p={self.p!r}.")
 
@@ -112,7 +124,7 @@ class ShiftedCrop(Stage):
     name: ClassVar[str] = "shift"
 
     def __post_init__(self) -> None:
-        check_at_least("pixels", self.pixels, 1)
+        check_pixels("pixels", self.pixels)
 
     def numbers(self, shape: Shape) -> int:
         if min(shape[1:]) <= self.pixels:
@@ -157,8 +169,8 @@ class Warp(Stage):
         cos, sin = angle.cos(), angle.sin()
         first = torch.stack([wide * cos, slant - wide * sin, shift[:, 0]], dim=1)
         second = torch.stack([high * sin, high * cos, shift[:, 1]], dim=1)
-        # affine_grid warns about a side of one pixel, and there is nothing to turn.
-        if min(samples.shape[2:]) < 2:
+        # affine_grid warns about a side of one pixel and refuses a batch of none, and there is nothing to turn.
+        if min(samples.shape[2:]) < 2 or not len(samples):
             return samples
         grid = F.affine_grid(torch.stack([first, second], dim=1), list(samples.shape), align_corners=False)
         return F.grid_sample(samples, grid, mode="bilinear", padding_mode="zeros", align_corners=False)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from sincere.errors import InputError
-from sincere.views.stages import Shape, Stage, check_at_least, check_share, gaussian, whole
+from sincere.views.stages import Shape, Stage, check_at_least, check_pixels, check_share, gaussian, whole
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Hole(Stage):
     normalised: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_at_least("pixels", self.pixels, 1)
+        check_pixels("pixels", self.pixels)
 
     def numbers(self, shape: Shape) -> int:
         if min(shape[1:]) <= self.pixels:

@@ -13,7 +13,8 @@ def resample(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     n, c, h, w = images.shape
     # Channels lie side by side, so that one product a batch serves them all.
     tall = torch.bmm(rows, images.transpose(1, 2).reshape(n, h, c * w))
-    wide = torch.bmm(tall.reshape(n, -1, w), columns.transpose(1, 2))
+    # Sizes are spelt out: of no images at all −1 could be anything.
+    wide = torch.bmm(tall.reshape(n, rows.shape[1] * c, w), columns.transpose(1, 2))
     return wide.reshape(n, rows.shape[1], c, columns.shape[1]).transpose(1, 2)
 
 

@@ -125,6 +125,8 @@ class FrequencyMask(Stage):
         return 2
 
     def __call__(self, samples: Tensor, numbers: Tensor) -> Tensor:
+        if not len(samples):  # which the transform refuses
+            return samples
         spectrum = torch.fft.rfft(samples)
         bins = spectrum.shape[1]
         place = torch.arange(bins, device=samples.device).sqrt() * math.sqrt(bins)

@@ -6,8 +6,9 @@ views, a sample's view depends on its own row alone, and everything after the dr
 CUDA graph: there is no generator in it, no branch on data, and nothing that waits for the device.
 """
 
+import sys
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, TypeGuard
 
 import torch
 from torch import Tensor
@@ -67,17 +68,34 @@ def over(values: Tensor, samples: Tensor) -> Tensor:
 
 def check_share(name: str, value: float) -> None:
     """A probability or a share lies between 0 and 1."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+    if not _is_number(value) or not 0 <= value <= 1:
         raise OptionError(f"{name} must lie between 0 and 1: got {value!r}.")
 
 
 def check_at_least(name: str, value: float, least: float) -> None:
     """A finite number that is not too small."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < float("inf"):
+    if not _is_number(value) or not least <= value <= sys.float_info.max:
         raise OptionError(f"{name} must be a number of at least {least:g}: got {value!r}.")
 
 
-def check_range(name: str, value: tuple[float, float], least: float) -> None:
+def check_pixels(name: str, value: object) -> None:
+    """A whole number of pixels, at least one."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= sys.maxsize:
+        raise OptionError(f"{name} must be a whole number of at least 1: got {value!r}.")
+
+
+def check_switch(name: str, value: object) -> None:
+    """On or off, and nothing that merely counts as true: "no" would."""
+    if not isinstance(value, bool):
+        raise OptionError(f"{name} must be True or False: got {value!r}.")
+
+
+def check_range(name: str, value: object, least: float) -> None:
     """A pair (low, high) with least ≤ low ≤ high."""
-    if len(value) != 2 or not least <= value[0] <= value[1] < float("inf"):
+    pair = value if isinstance(value, (tuple, list)) and len(value) == 2 and all(map(_is_number, value)) else None
+    if pair is None or not least <= pair[0] <= pair[1] <= sys.float_info.max:
         raise OptionError(f"{name} must be a pair (low, high) with {least:g} ≤ low ≤ high: got {value!r}.")
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

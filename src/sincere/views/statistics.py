@@ -2,14 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from sincere.checks import shape_of
+from sincere.checks import check_finite, shape_of
 from sincere.errors import InputError, OptionError
 from sincere.types import Kind
+
+LEAST = torch.finfo(torch.float32).tiny  # what float32 can divide by
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class Statistics:
                 f"mean and std must be of one length: got {len(self.mean)} and {len(self.std)} numbers. "
                 "Statistics.of(inputs, kind=...) computes both."
             )
+        if not all(map(isfinite, self.mean)):
+            raise OptionError(f"mean must be finite: got {self.mean}. Look for NaN or infinity in the data.")
         if not all(0 < value < float("inf") for value in self.std):
             raise OptionError(f"std must be positive and finite: got {self.std}. Use 1 where a feature never changes.")
 
@@ -56,7 +61,8 @@ class Statistics:
             counts = torch.bincount(channel.flatten(), minlength=256).cpu().double()
             middle = (counts * levels).sum() / counts.sum()
             mean.append(float(middle))
-            std.append(_or_one(float((counts * (levels - middle) ** 2).sum() / counts.sum()) ** 0.5))
+            deviation = float((counts * (levels - middle) ** 2).sum() / counts.sum()) ** 0.5
+            std.append(_or_one(deviation, float(middle)))
         return cls(tuple(mean), tuple(std))
 
     @classmethod
@@ -66,8 +72,9 @@ class Statistics:
                 "arrays must be floating-point of shape (n, features), at least one row: "
                 f"got {arrays.dtype}, {shape_of(arrays)}."
             )
-        std, mean = torch.std_mean(arrays.double(), dim=0, correction=0)
-        return cls(tuple(mean.tolist()), tuple(_or_one(value) for value in std.tolist()))
+        check_finite("arrays", arrays)
+        std, mean = (found.tolist() for found in torch.std_mean(arrays.double(), dim=0, correction=0))
+        return cls(tuple(mean), tuple(map(_or_one, std, mean)))
 
     def to_json(self) -> dict[str, list[float]]:
         """What `json.dumps` takes; every digit is kept."""
@@ -81,5 +88,6 @@ class Statistics:
         return cls(tuple(map(float, record["mean"])), tuple(map(float, record["std"])))
 
 
-def _or_one(std: float) -> float:
-    return std if std > 1e-12 else 1.0
+def _or_one(std: float, mean: float) -> float:
+    """1 where the deviation is rounding alone, which grows with the mean; a small unit of measurement is none."""
+    return std if std > 1e-12 * abs(mean) and std >= LEAST else 1.0

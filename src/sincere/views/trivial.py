@@ -178,7 +178,7 @@ def moved(images: Tensor, choices: Choices) -> Tensor:
     rows = _affine(x, y, choices.signed(SHEAR, "shear_y") + sin, cos, start_y)
     inside = (columns >= 0) & (columns < w) & (rows >= 0) & (rows < h)
     places = rows.clamp_(0, h - 1) * w + columns.clamp_(0, w - 1)
-    found = images.flatten(2).gather(2, places.reshape(n, 1, -1).expand(n, c, -1)).reshape(n, c, h, w)
+    found = images.flatten(2).gather(2, places.flatten(1).unsqueeze(1).expand(n, c, -1)).reshape(n, c, h, w)
     return found.masked_fill_(~inside.unsqueeze(1), 0.0)
 
 
