@@ -18,12 +18,21 @@ def shape_of(tensor: Tensor) -> str:
     return str(tuple(tensor.shape))
 
 
+def did_you_mean(word: object, known: Iterable[str], *, where: str = "") -> str:
+    """A guess at what was meant, to be put behind a sentence; nothing where nothing is near.
+
+    >>> did_you_mean("temprature", ["temperature", "reduction"])
+    " Did you mean 'temperature'?"
+    """
+    close = get_close_matches(str(word), list(known), n=1, cutoff=0.7)  # at less, "width" would be "depth"
+    return f" Did you mean {where + close[0]!r}?" if close else ""
+
+
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     """Refuse `value` unless it is one of `choices`."""
     allowed = list(choices)
     if not isinstance(value, str) or value not in allowed:
-        close = get_close_matches(value, allowed, n=1) if isinstance(value, str) else []
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(value, allowed)
         raise OptionError(f"{name} must be one of {', '.join(map(repr, allowed))}: got {value!r}.{hint}")
 
 

@@ -1,7 +1,6 @@
 """All claims, in the order of the papers."""
 
-from difflib import get_close_matches
-
+from sincere.checks import did_you_mean
 from sincere.claims.batch_sums import BATCH_SUMS
 from sincere.claims.claim import Claim
 from sincere.claims.class_sizes import CLASS_SIZES
@@ -56,6 +55,5 @@ def find_claim(name: str) -> Claim:
     for claim in CLAIMS:
         if name in (claim.name, str(claim.number)):
             return claim
-    close = get_close_matches(name, [claim.name for claim in CLAIMS], n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
+    hint = did_you_mean(name, [claim.name for claim in CLAIMS])
     raise OptionError(f"unknown claim {name!r}.{hint} `sincere reproduce` lists all {len(CLAIMS)}.")

@@ -4,11 +4,10 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal, ParamSpec, TypeAlias, TypedDict, TypeVar, get_args
 
-from sincere.checks import check_choice
+from sincere.checks import check_choice, did_you_mean
 from sincere.data.text import BUCKETS, PIECES
 from sincere.errors import OptionError
 from sincere.types import Kind
@@ -116,8 +115,7 @@ def settings_from(options: DataOptions) -> Settings:
     """Check the options' names and values, and fill in the defaults."""
     for name in options:
         if name not in DEFAULTS:
-            close = get_close_matches(name, DEFAULTS, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
+            hint = did_you_mean(name, DEFAULTS)
             raise OptionError(f"unknown option {name!r}.{hint} Options: {', '.join(DEFAULTS)}.")
     return Settings(**options)
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from sincere.checks import check_choice
-from sincere.encoders.external import close_to, from_factory, from_sentence_transformers, from_timm, from_torchvision
+from sincere.checks import check_choice, did_you_mean
+from sincere.encoders.external import from_factory, from_sentence_transformers, from_timm, from_torchvision
 from sincere.encoders.mlp import MLP
 from sincere.encoders.resnet import ResNet
 from sincere.encoders.seeding import seeded
@@ -91,4 +91,4 @@ def _check_options(name: str, make: Callable[..., nn.Module], options: dict[str,
     for option in options:
         if option not in known:
             takes = f"the encoder {name!r} takes {', '.join(map(repr, known))}"
-            raise OptionError(f"{takes}: got {option!r}.{close_to(option, known)}")
+            raise OptionError(f"{takes}: got {option!r}.{did_you_mean(option, known)}")

@@ -2,14 +2,13 @@
 
 import importlib
 import inspect
-from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from sincere.checks import imported_factory, shape_of
+from sincere.checks import did_you_mean, imported_factory, shape_of
 from sincere.encoders.shapes import IMAGE, check_batch, check_shape, check_whole
 from sincere.errors import InputError, OptionError
 
@@ -66,14 +65,8 @@ def made_by(what: str, make: Callable[..., object], *arguments: object, **option
         wrong = next((name for name in options if f"unexpected keyword argument {name!r}" in str(error)), None)
         if wrong is None:
             raise
-        hint = close_to(wrong, inspect.signature(make).parameters) if inspect.isroutine(make) else ""
+        hint = did_you_mean(wrong, inspect.signature(make).parameters) if inspect.isroutine(make) else ""
         raise OptionError(f"{what} does not take the option {wrong!r}: {error}.{hint}") from error
-
-
-def close_to(word: str, known: Iterable[str]) -> str:
-    """A guess at what was meant, or nothing."""
-    close = get_close_matches(word, list(known), n=1, cutoff=0.7)  # "width" is no "depth"
-    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def from_factory(name: str, shape: tuple[int, ...], *, whole_numbers: bool, **options: Any) -> nn.Module:

@@ -5,14 +5,13 @@ import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import MISSING, dataclass, fields
-from difflib import get_close_matches
 from numbers import Integral
 from typing import ParamSpec, TypedDict, cast, get_args
 
 import torch
 from torch import Tensor
 
-from sincere.checks import check_choice, check_temperature
+from sincere.checks import check_choice, check_temperature, did_you_mean
 from sincere.errors import OptionError
 from sincere.types import Backend, Positives, Reduction, Similarity, SimilarityName
 
@@ -108,8 +107,7 @@ def _checked_once(items: tuple[tuple[str, type, object], ...]) -> Settings:
 def _checked(options: LossOptions) -> Settings:
     for name in options:
         if name not in DEFAULTS:
-            close = get_close_matches(name, DEFAULTS, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
+            hint = did_you_mean(name, DEFAULTS)
             raise OptionError(f"unknown option {name!r}.{hint} Options: {', '.join(DEFAULTS)}.")
     return Settings(**options)
 

@@ -1,7 +1,6 @@
 """Named, complete configurations: each states what it claims, what was measured, and where its settings come from."""
 
-from difflib import get_close_matches
-
+from sincere.checks import did_you_mean
 from sincere.errors import OptionError
 from sincere.recipes.cifar import CIFAR
 from sincere.recipes.laptop import LAPTOP
@@ -17,7 +16,5 @@ RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (*LAPTOP, *CIFAR
 def find_recipe(name: str) -> Recipe:
     """The recipe of this name."""
     if name not in RECIPES:
-        close = get_close_matches(name, RECIPES, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise OptionError(f"unknown recipe {name!r}.{hint} Recipes: {', '.join(RECIPES)}.")
+        raise OptionError(f"unknown recipe {name!r}.{did_you_mean(name, RECIPES)} Recipes: {', '.join(RECIPES)}.")
     return RECIPES[name]

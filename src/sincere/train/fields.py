@@ -3,10 +3,10 @@
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from difflib import get_close_matches
 from math import isfinite
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from sincere.checks import did_you_mean
 from sincere.errors import OptionError
 
 T = TypeVar("T")
@@ -37,8 +37,7 @@ def from_json(cls: type[T], values: Mapping[str, Any], *, where: str = "") -> T:
     hints = _hints(cls)
     for name in values:
         if name not in hints:
-            close = get_close_matches(name, hints, n=1)
-            hint = f" Did you mean {where + close[0]!r}?" if close else ""
+            hint = did_you_mean(name, hints, where=where)
             raise OptionError(f"unknown setting {where + name!r}.{hint} Settings there: {', '.join(hints)}.")
     made: dict[str, Any] = {}
     for name, value in values.items():

@@ -1,11 +1,10 @@
 """Views by name: the papers' presets, and ours for small grey images, arrays, texts and sound."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
-from difflib import get_close_matches
 from typing import Any
 
-from sincere.checks import check_choice
+from sincere.checks import check_choice, did_you_mean
 from sincere.errors import OptionError
 from sincere.types import Kind
 from sincere.views.colour import Blur, ColourJitter, Greyscale
@@ -93,7 +92,7 @@ def build_views(name: str, *, kind: Kind, statistics: Statistics, **changes: Any
         if stage_name not in stages:
             known = ", ".join(map(repr, stages)) or "no stages"
             raise OptionError(
-                f"views {name!r} have {known}: got a change of {stage_name!r}.{_hint(stage_name, stages)}"
+                f"views {name!r} have {known}: got a change of {stage_name!r}.{did_you_mean(stage_name, stages)}"
             )
         if change is False:
             del stages[stage_name]
@@ -108,13 +107,8 @@ def _changed(stage: Stage, change: object) -> Stage:
     unknown = [key for key in change if key not in known] if isinstance(change, Mapping) else []
     if not isinstance(change, Mapping) or unknown:
         takes = f"the options {', '.join(map(repr, known))} as a mapping" if known else "no options, {}"
-        hint = "".join(_hint(key, known) for key in unknown[:1])
+        hint = "".join(did_you_mean(key, known) for key in unknown[:1])
         raise OptionError(f"stage {stage.name!r} takes {takes}, or False to leave it out: got {change!r}.{hint}")
     # JSON has lists where the stages want pairs.
     options = {key: tuple(value) if isinstance(value, list) else value for key, value in change.items()}
     return replace(stage, **options)
-
-
-def _hint(word: object, known: Iterable[str]) -> str:
-    close = get_close_matches(str(word), list(known), n=1, cutoff=0.7)
-    return f" Did you mean {close[0]!r}?" if close else ""
