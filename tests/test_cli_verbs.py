@@ -204,9 +204,11 @@ def test_a_terminal_that_knows_ascii_alone(runs, tmp_path):
 
 
 def test_names_with_brackets_are_no_markup(monkeypatch):
-    monkeypatch.setattr(output, "Console", lambda **options: Console(file=io.StringIO(), force_terminal=True))
+    screen = io.StringIO()
+    monkeypatch.setattr(output, "Console", lambda **options: Console(file=screen, force_terminal=True))
     with output.working("embedding photos [/old].csv") as at:
         at("of [/new]")
+    assert "embedding photos [/old].csv" in screen.getvalue()
 
 
 def test_advice_is_as_one_types_it():
