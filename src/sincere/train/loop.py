@@ -5,6 +5,8 @@ from pathlib import Path
 from signal import Signals
 from time import perf_counter
 
+import torch
+
 from sincere.data import LabelledData, Splits, open_data
 from sincere.embeddings.embed import embed
 from sincere.runs import RunFolder, newest_checkpoint, read_metrics, save_checkpoint, save_tensors, write_json
@@ -15,7 +17,7 @@ from sincere.train.checkpoint import Position, restore, run_state
 from sincere.train.config import DataConfig
 from sincere.train.interruption import Interruption
 from sincere.train.meter import Meter
-from sincere.train.processes import device_for, joined_processes, tuned_convolutions
+from sincere.train.processes import Processes, device_for, joined_processes, tuned_convolutions
 from sincere.train.progress import Length, Show, build_progress
 from sincere.train.reporting import Moment, Reporter
 from sincere.train.seeds import callers_generators_restored
@@ -73,13 +75,19 @@ def train(
     with joined_processes(device) as processes, callers_generators_restored(device):
         if processes.leader:
             check_folder(folder, config, resume=resume)
-        splits = opened(config.data) if data is None else data
-        session = build_session(config, splits, device, processes)
-        if processes.leader:  # last, so that a setting that cannot work leaves no folder behind
-            begin(folder, config, splits)
-        processes.wait()
-        with Interruption(quiet=not processes.leader) as asked, tuned_convolutions(device):
-            return Loop(session, folder, show).run(asked)
+        return _trained(config, folder, opened(config.data) if data is None else data, device, processes, show)
+
+
+def _trained(
+    config: TrainConfig, folder: RunFolder, splits: Splits, device: torch.device, processes: Processes, show: Show
+) -> TrainedRun:
+    """A function of its own, so that network and optimizers are gone when the processes part."""
+    session = build_session(config, splits, device, processes)
+    if processes.leader:  # last, so that a setting that cannot work leaves no folder behind
+        begin(folder, config, splits)
+    processes.wait()
+    with Interruption(quiet=not processes.leader) as asked, tuned_convolutions(device):
+        return Loop(session, folder, show).run(asked)
 
 
 def opened(config: DataConfig) -> Splits:

@@ -1,5 +1,6 @@
 """One process or many: who this one is, and what all of them have to agree on."""
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -104,4 +105,6 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
         yield Processes(dist.get_rank(), dist.get_world_size(), control)
     finally:
         if ours:
+            # DDP holds on to the group from within cycles, and its threads must not be left to the interpreter's end.
+            gc.collect()
             dist.destroy_process_group()
