@@ -54,8 +54,8 @@ PAPER = {
 SMALLER = {**PAPER, "encoder": "ours: ResNet-18 with the paper's stem"}
 FAST = {
     "batches": "ours: 512, as in the paper, shuffled; the incomplete batch is left out, so that one size is recorded",
-    "views": "ours: one view, shifted by up to 4 pixels, mirrored every other time, every second one changed by "
-    "TrivialAugment, with a hole of 12 pixels",
+    "views": "ours: one view, shifted by up to 4 pixels, mirrored every other time, with a hole of 12 pixels, "
+    "and half of them, by chance, changed by TrivialAugment",
     "encoder": "ours: twelve layers, few and wide, the first of them computed from the data",
     "head": PAPER["head"],
     "optimizer.lr": "ours, chosen on held-out training images; the paper's 0.5",
