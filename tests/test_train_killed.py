@@ -50,10 +50,9 @@ def killed(tmp_path_factory):
 
 def test_killed_at_random_moments_it_ends_bit_identical(killed):
     folder, report, _ = killed
-    stopped = [code for run in report["codes"] for code in run if code != 0]
-    assert report["kills"] == 10
-    assert stopped.count(-9) >= 4  # of five; a run may be through just before it is hit
-    assert {-9, 130, 143} <= {*stopped}
+    unheard = {-15: 143}  # SIGTERM before the run listens ends it as it ends any process
+    stopped = [unheard.get(code, code) for run in report["codes"] for code in run if code != 0]
+    assert stopped == [-9, 143, -9, 130, -9, 143, -9, 130, -9, 143]
     for number in range(len(report["codes"])):
         assert_same_run(folder / "whole", folder / str(number))
         left = {place.name for place in (folder / str(number)).rglob("*") if "unfinished" in place.name}
