@@ -52,7 +52,7 @@ def apart(*words: object, folder: Path, **environment: str) -> subprocess.Comple
     """`python -m sincere WORDS…` in a process of its own."""
     command = [sys.executable, "-m", "sincere", *map(str, words)]
     settings = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
-    return subprocess.run(command, cwd=folder, env=settings, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=folder, env=settings, capture_output=True, text=True, timeout=300)
 
 
 def blobs(path: Path, samples: int = 90, seed: int = 0) -> Path:

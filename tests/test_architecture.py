@@ -125,3 +125,13 @@ def test_public_names_exist_and_are_sorted_out():
     assert sincere.__all__ == sorted(sincere.__all__)
     for name in sincere.__all__:
         assert getattr(sincere, name).__doc__
+
+
+def test_everything_is_reached_from_the_package_and_nothing_loaded_before():
+    code = (
+        "import sys, sincere; assert 'torch' not in sys.modules, 'loaded too early';"
+        "print(*(getattr(sincere, name).__name__ for name in ('functional', 'geometry', 'SetLoss')));"
+        "print(hasattr(sincere, 'nothing'), {*sincere.__all__, 'train'} <= {*dir(sincere)})"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (run.stdout, run.stderr) == ("sincere.functional sincere.geometry SetLoss\nFalse True\n", "")

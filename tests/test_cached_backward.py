@@ -6,6 +6,7 @@ from torch import nn
 
 import sincere.functional as SF
 from sincere import SINCERELoss, cached_backward
+from sincere.errors import InputError
 
 LABELS = torch.arange(17) % 4
 
@@ -106,3 +107,69 @@ def test_a_failing_encoder_leaves_running_statistics_alone():
         cached_backward(encoder, torch.randn(16, 3), lambda z: SF.sincere(z, LABELS[:16]), chunk_size=8)
     assert encoder.norm.num_batches_tracked == 0
     assert not encoder.norm.running_mean.any()
+
+
+class Frozen(nn.Module):
+    """A frozen encoder with running statistics."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Tanh()).double().requires_grad_(False)
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+@pytest.mark.parametrize("chunk_size", [5, 17])
+@pytest.mark.parametrize("where", ["in the loss", "in the encoder"])
+def test_a_head_on_a_frozen_encoder(where, chunk_size):
+    frozen, head, x = Frozen(), nn.Linear(5, 4).double(), torch.randn(17, 3, dtype=torch.float64)
+    features = torch.cat([frozen(part) for part in x.split(chunk_size)])
+    moved = {name: value.clone() for name, value in frozen.named_buffers()}
+    expected = SF.sincere(head(features), LABELS)
+    expected.backward()
+    want = gradients(head)
+    head.zero_grad()
+    frozen.layers[1].reset_running_stats()
+    if where == "in the loss":
+        value = cached_backward(frozen, x, lambda z: SF.sincere(head(z), LABELS), chunk_size=chunk_size)
+    else:
+        whole = nn.Sequential(frozen, head)
+        value = cached_backward(whole, x, lambda z: SF.sincere(z, LABELS), chunk_size=chunk_size)
+    assert value.item() == pytest.approx(expected.item(), rel=1e-12)
+    for got, wanted in zip(gradients(head), want, strict=True):
+        torch.testing.assert_close(got, wanted, rtol=1e-10, atol=1e-12)
+    assert all(parameter.grad is None for parameter in frozen.parameters())
+    for name, buffer in frozen.named_buffers():
+        torch.testing.assert_close(buffer, moved[name])
+
+
+def test_a_frozen_encoder_with_something_else_to_learn():
+    frozen, x = nn.Linear(3, 2).double().requires_grad_(False), torch.randn(17, 3, dtype=torch.float64)
+    loss = SINCERELoss(learnable_temperature=True).double()
+    cached_backward(frozen, x, lambda z: loss(z, LABELS), chunk_size=4)
+    got = loss.log_temperature.grad.clone()
+    loss.zero_grad()
+    loss(frozen(x), LABELS).backward()
+    torch.testing.assert_close(got, loss.log_temperature.grad)
+    image = x.clone().requires_grad_()  # what an input should look like
+    cached_backward(frozen, image, lambda z: SF.sincere(z, LABELS), chunk_size=4)
+    direct = x.clone().requires_grad_()
+    SF.sincere(frozen(direct), LABELS).backward()
+    torch.testing.assert_close(image.grad, direct.grad)
+    scale = nn.Parameter(torch.tensor(3.0))
+    cached_backward(frozen, x, lambda z: scale, chunk_size=4)
+    assert scale.grad == 1
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        (lambda z: SF.sincere(z, LABELS), "something must need a gradient"),
+        (lambda z: SF.sincere(z.detach(), LABELS), "loss must return a number that depends on the embeddings"),
+        (lambda z: torch.zeros(()), "loss must return a number that depends on the embeddings"),
+    ],
+)
+def test_nothing_that_needs_a_gradient_is_refused(loss, message):
+    with pytest.raises(InputError, match=message):
+        cached_backward(nn.Linear(3, 2).requires_grad_(False), torch.randn(17, 3), loss, chunk_size=4)

@@ -204,7 +204,7 @@ def test_two_processes_talk_as_one(data, tmp_path):
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(port)]
     words = ["-m", "sincere", "train", "blobs.npz", *FAST, "--out", "both", "--json"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    run = subprocess.run([*launch, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    run = subprocess.run([*launch, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
     told = json.loads(run.stdout)
     assert told["finished"]

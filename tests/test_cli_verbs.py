@@ -14,7 +14,7 @@ from rich.console import Console
 
 from command_line import FAST, apart, blobs, call, done, parsed, refused
 from sincere import diagnose
-from sincere.cli import output, run_evaluation
+from sincere.cli import output, report, run_evaluation
 from sincere.cli.demo_folder import claimed
 from sincere.cli.evaluate import command_for
 from sincere.cli.hints import as_typed
@@ -154,6 +154,20 @@ def test_unfinished_runs_are_named_with_what_to_type(runs, tmp_path):
         assert line.endswith(f"sincere train --resume '{copy}'")
 
 
+def test_altered_weights_are_refused_by_every_verb(runs, tmp_path):
+    copy = shutil.copytree(runs / "sincere", tmp_path / "sincere")
+    RunFolder(copy).evaluation.unlink(missing_ok=True)
+    content = bytearray(RunFolder(copy).weights.read_bytes())
+    content[-3] ^= 16
+    RunFolder(copy).weights.write_bytes(content)
+    embed = ("embed", copy, runs / "blobs.npz", "--out", tmp_path / "x.npz")
+    verbs = (("evaluate", copy), ("report", copy), ("compare", copy, runs / "supcon"), embed)
+    for words in (*verbs, ("export", copy, tmp_path / "x.safetensors"), ("export", copy, tmp_path / "x.onnx")):
+        assert "is not what model.json beside it describes" in refused(*words)
+    assert not list(tmp_path.glob("x.*"))
+    assert not RunFolder(copy).evaluation.exists()
+
+
 def test_findings_are_told_where_a_run_may_only_be_read(runs, tmp_path, monkeypatch):
     copy = shutil.copytree(runs / "sincere", tmp_path / "colleagues")
     RunFolder(copy).evaluation.unlink(missing_ok=True)
@@ -170,10 +184,46 @@ def test_findings_are_told_where_a_run_may_only_be_read(runs, tmp_path, monkeypa
     assert found.exit_code == 1
     assert "k-NN" in found.stdout
     assert "Permission denied" in found.stderr
-    assert "colleagues" in done("compare", copy, runs / "supcon").stdout
-    done("report", copy, "--out", tmp_path / "page.html")
+    assert not RunFolder(copy).evaluation.exists()
+
+
+@pytest.mark.parametrize(("number", "reason"), [(30, "Read-only file system"), (28, "No space left on device")])
+def test_what_could_not_be_kept_is_said_in_a_line(number, reason, runs, tmp_path, monkeypatch):
+    copy = shutil.copytree(runs / "sincere", tmp_path / "colleagues")
+    for place in (RunFolder(copy).evaluation, RunFolder(copy).geometry):
+        place.unlink(missing_ok=True)
+    done("evaluate", runs / "supcon", "--draws", "100")
+    write = files.write_durably
+
+    def forbidding(path, content):
+        if path.is_relative_to(copy):
+            raise OSError(number, reason, str(path))
+        write(path, content)
+
+    def page(subjects, place, **more):  # pictures take their time
+        files.write_atomically(Path(place), subjects[0].name.encode())
+        return Path(place)
+
+    monkeypatch.setattr(files, "write_durably", forbidding)
+    monkeypatch.setattr(report, "write_report", page)
+    monkeypatch.chdir(tmp_path)
+    told = done("compare", copy, runs / "supcon", "--json")
+    assert json.loads(told.stdout)["names"] == ["colleagues", "supcon"]
+    assert told.stderr == f"note: evaluation.json could not be kept in {copy}: {reason}.\n"
+    told = done("report", copy)
+    assert told.stderr == f"note: evaluation.json, geometry.json, report.html could not be kept in {copy}: {reason}.\n"
+    assert told.stdout.startswith("colleagues-report.html: ")
+    assert (tmp_path / "colleagues-report.html").read_text() == "colleagues"
+    told = done("report", copy, "--out", tmp_path / "page.html")
+    assert told.stderr == f"note: evaluation.json, geometry.json could not be kept in {copy}: {reason}.\n"
     assert not RunFolder(copy).evaluation.exists()
     assert not RunFolder(copy).geometry.exists()
+    asked = call("report", copy, "--out", copy / "page.html")
+    assert (asked.exit_code, asked.stdout) == (1, ""), "where the page shall be was said"
+    assert f"could not write {copy / 'page.html'}: {reason}" in asked.stderr
+    monkeypatch.undo()
+    assert done("compare", copy, runs / "supcon").stderr == ""
+    assert RunFolder(copy).evaluation.exists()
 
 
 def test_a_place_that_the_system_refuses(runs, monkeypatch):
@@ -188,7 +238,7 @@ def test_a_place_that_the_system_refuses(runs, monkeypatch):
 def test_a_full_disk_behind_stdout():
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "sincere", "recipes"]
-        found = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        found = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
     assert (found.returncode, found.stderr) == (1, "error: could not read or write: No space left on device.\n")
 
 

@@ -1,8 +1,10 @@
 """Readers: small files written by other means give back what was written."""
 
+import importlib
 import inspect
 import json
 import os
+import struct
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -238,6 +240,27 @@ def test_numbers_of_rows_are_not_learned_from(tmp_path):
     assert "column 'Id'" in notes[0]
 
 
+def test_pandas_index_in_parquet_is_no_feature(tmp_path):
+    """`frame.sample(frac=1).to_parquet` keeps where each row stood, a giveaway if rows were sorted by class."""
+    index = {"__index_level_0__": [7, 2, 2, 0] * 3}
+    path = write_table(tmp_path / "t.parquet", {"size": [1, 2, 3] * 4, "label": ["a", "b"] * 6, **index})
+    data, _ = read_data(path)
+    assert data.inputs.flatten().tolist() == [1, 2, 3] * 4
+    path = write_table(tmp_path / "u.parquet", {"headline": ["a b", "c"] * 6, "label": ["a", "b"] * 6, **index})
+    assert read_data(path)[0].kind == "text"
+
+
+def test_parquet_with_a_column_twice_or_with_lists_is_refused(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = [pa.array([1.0, 2.0]), pa.array([3.0, 4.0]), pa.array(["a", "b"])]
+    pq.write_table(pa.table(columns, names=["v", "v", "label"]), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match="a different name for every column: v comes twice"):
+        read_data(tmp_path / "t.parquet")
+    path = write_table(tmp_path / "u.parquet", {"v": [[1.0, 2.0], [3.0, 4.0]], "label": ["a", "b"]})
+    with pytest.raises(InputError, match=r"holds a list\. Save it as text, or lists of numbers as a column for each"):
+        read_data(path)
+
+
 def test_signatures_show_the_options():
     parameters = inspect.signature(open_data).parameters
     assert parameters["test_share"].default == 0.2
@@ -353,10 +376,80 @@ def test_torchvision_data_sets_by_name(monkeypatch, tmp_path):
     assert splits.train.form.shape == (3, 6, 6)
     assert (splits.train.class_names, splits.train.name) == (("circle", "square"), "shapes")
     assert splits.test.labels.tolist() == [0, 1, 0, 1]
-    with pytest.raises(OptionError, match="must name one of Shapes: got 'Sapes'"):
-        open_data(f"torchvision:Sapes:{tmp_path}")
+    for wrong in ("Sapes", "shapes"):
+        with pytest.raises(OptionError, match=rf"must name one of Shapes: got '{wrong}'\. Did you mean 'Shapes'\?"):
+            open_data(f"torchvision:{wrong}:{tmp_path}")
     with pytest.raises(OptionError, match="must name the folder with the data"):
         open_data("torchvision:Shapes")
+
+
+class Pets(Shapes):
+    """As some have it: parts by a `split`, under names of their own."""
+
+    splits = ("trainval", "val")
+
+    def __init__(self, root, split="trainval"):
+        if split not in self.splits:
+            raise ValueError(f"Unknown value '{split}' for argument split. Valid values are {self.splits}.")
+        self.count = 8 if split == "trainval" else 4
+
+
+class Letters(Pets):
+    splits = ("balanced",)
+
+
+class Clips(Pets):
+    def __init__(self, root, frames_per_clip, split="train"):
+        pass
+
+
+class Faces(Pets):
+    def __getitem__(self, index):
+        return super().__getitem__(index)[0], torch.zeros(40)
+
+
+class Pairs(Pets):
+    def __getitem__(self, index):
+        return (*super().__getitem__(index), 0)
+
+
+def test_torchvision_data_sets_of_other_kinds(monkeypatch, tmp_path):
+    torchvision_stub(monkeypatch, Pets=Pets, Letters=Letters, Clips=Clips, Faces=Faces, Pairs=Pairs)
+    splits = open_data(f"torchvision:Pets:{tmp_path}", validation_share=0)
+    assert (len(splits.train), len(splits.test)) == (8, 4)
+    for name, error, words in (
+        ("Letters", OptionError, r"no part called train or trainval .*balanced.* Export it"),
+        ("Clips", OptionError, "not a data set of images with a class each.*frames_per_clip"),
+        ("Faces", InputError, "the number of a class each: it gives a Tensor"),
+        ("Pairs", InputError, "the number of a class each: it gives no such pair"),
+    ):
+        with pytest.raises(error, match=words):
+            open_data(f"torchvision:{name}:{tmp_path}")
+
+
+def test_the_real_torchvision_reads_its_own_data_sets(tmp_path):
+    try:
+        importlib.import_module("torchvision.datasets")
+    except (ImportError, RuntimeError) as error:
+        pytest.skip(f"torchvision does not import here: {error}")
+    folder = tmp_path / "MNIST" / "raw"
+    folder.mkdir(parents=True)
+    images = np.arange(30 * 28 * 28, dtype=np.uint32).astype(np.uint8).reshape(30, 28, 28)
+    for part in ("train", "t10k"):
+        (folder / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">4I", 2051, 30, 28, 28) + images.tobytes())
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 2049, 30) + bytes(range(10)) * 3)
+    splits = open_data(f"torchvision:MNIST:{tmp_path}", validation_share=0)
+    assert np.array_equal(splits.train.inputs.squeeze(1).numpy(), images)
+    assert splits.test.labels.tolist() == list(range(10)) * 3
+    assert splits.train.class_names[9] == "9 - nine"
+    for name, words in (
+        ("Imagenette", "Dataset not found"),
+        ("OxfordIIITPet", "Dataset not found"),
+        ("EMNIST", "no part called train"),
+        ("Kinetics", "frames_per_clip"),
+    ):
+        with pytest.raises((InputError, OptionError), match=words):
+            open_data(f"torchvision:{name}:{tmp_path}")
 
 
 @pytest.mark.parametrize(

@@ -127,24 +127,62 @@ def test_timm(monkeypatch):
         calls.update(options, name=name)
         return nn.Sequential(nn.Conv2d(options["in_chans"], 5, 8), nn.Flatten())
 
-    monkeypatch.setitem(sys.modules, "timm", types.SimpleNamespace(create_model=create_model))
+    library = types.SimpleNamespace(create_model=create_model, is_model="net".__eq__, list_models=lambda: ["net"])
+    monkeypatch.setitem(sys.modules, "timm", library)
     encoder = build_encoder("timm:net", kind="image", shape=(1, 8, 8), pretrained=False)
     assert calls == {"name": "net", "in_chans": 1, "num_classes": 0, "pretrained": False}
     assert encoder.feature_dim == 5
     assert encoder(torch.randn(2, 1, 8, 8)).shape == (2, 5)
+    with pytest.raises(OptionError, match=r"timm has no model 'nett'.* Did you mean 'net'\?"):
+        build_encoder("timm:nett", kind="image", shape=(1, 8, 8))
+    for ours in ("in_chans", "num_classes"):
+        with pytest.raises(OptionError, match=f"got {ours}=3. Leave it out"):
+            build_encoder("timm:net", kind="image", shape=(1, 8, 8), **{ours: 3})
 
 
 def test_torchvision(monkeypatch):
-    def get_model(name, **options):
+    def get_model(name, *, weights=None):
+        if weights is not None:
+            raise ConnectionError("no route\nto the host.")
         network = nn.Sequential()
         network.add_module("flat", nn.Flatten())
         network.add_module("fc", nn.Linear(192, 1000))
         return network
 
-    monkeypatch.setitem(sys.modules, "torchvision.models", types.SimpleNamespace(get_model=get_model))
-    assert build_encoder("torchvision:net", kind="image", shape=(3, 8, 8)).feature_dim == 192
+    library = types.SimpleNamespace(
+        get_model=get_model,
+        list_models=lambda module: ["net"],
+        get_model_weights=lambda name: types.SimpleNamespace(__members__={"V1": 1, "DEFAULT": 1}),
+    )
+    monkeypatch.setitem(sys.modules, "torchvision.models", library)
+    assert built_for("torchvision:Net").feature_dim == 192
     with pytest.raises(OptionError, match="three channels"):
         build_encoder("torchvision:net", kind="image", shape=(1, 8, 8))
+    with pytest.raises(OptionError, match=r"has no model 'ent'.* torchvision\.models\.list_models"):
+        built_for("torchvision:ent")
+    with pytest.raises(OptionError, match=r"must be one of 'V1', 'DEFAULT': got 'DEFALT'"):
+        built_for("torchvision:net", weights="DEFALT")
+    with pytest.raises(
+        OptionError, match=r"with weights='Net\.V1'\. ConnectionError: no route to the host\. What is not"
+    ):
+        built_for("torchvision:net", weights="Net.V1")
+
+
+def test_a_library_that_fails_while_it_is_imported_is_not_called_missing(monkeypatch, tmp_path):
+    """As one that was built for another torch, and one that hides why."""
+    (tmp_path / "torchvision").mkdir()
+    (tmp_path / "torchvision" / "__init__.py").write_text('raise RuntimeError("operator nms does not exist")')
+    (tmp_path / "sentence_transformers.py").write_text(
+        "try:\n    import torchvision\nexcept RuntimeError as error:\n    raise ModuleNotFoundError('?') from error\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("torchvision", "sentence_transformers")]:
+        monkeypatch.delitem(sys.modules, name)
+    for name, kind in (("torchvision:resnet18", "image"), ("sentence-transformers:net", "text")):
+        with pytest.raises(
+            OptionError, match=r"is installed and does not import.*operator nms does not exist\. Install"
+        ):
+            build_encoder(name, kind=kind, shape=SHAPES[kind])
 
 
 def test_the_last_layer_goes_whatever_holds_it():
@@ -155,20 +193,22 @@ def test_the_last_layer_goes_whatever_holds_it():
     for bad, words in ((nn.Conv2d(1, 1, 1), "no classifier"), (nn.Module(), "no classifier")):
         with pytest.raises(OptionError, match=words):
             without_classifier(bad)
+    network.classifier = nn.Sequential(nn.Conv2d(4, 3, 1), nn.AdaptiveAvgPool2d(1))  # as SqueezeNet has it
+    assert isinstance(without_classifier(network).classifier[0], nn.Identity)
     network.classifier = nn.Sequential(nn.ReLU())
     with pytest.raises(OptionError, match="no linear layer"):
         without_classifier(network)
 
 
 class FakeSentences(nn.Module):
-    """As much of sentence-transformers as is used: a tokenizer, a dimension, a call on tokens and a mask."""
+    """As much of sentence-transformers as is used: a tokenizer, a length, a call on tokens and a mask."""
 
-    def __init__(self, name):
+    max_seq_length = 20
+
+    def __init__(self, name, *, device, truncate_dim=None):
         super().__init__()
-        self.table = nn.Embedding(30, 6)
-
-    def get_sentence_embedding_dimension(self):
-        return 6
+        assert device == "cpu", "and not the first GPU"
+        self.table, self.truncate_dim = nn.Embedding(30, 6), truncate_dim
 
     def tokenizer(self, texts, *, padding, truncation, max_length, return_tensors):
         assert (padding, truncation, return_tensors) == ("max_length", True, "pt")
@@ -179,7 +219,8 @@ class FakeSentences(nn.Module):
 
     def forward(self, features):
         mask = features["attention_mask"].unsqueeze(2)
-        return {"sentence_embedding": (self.table(features["input_ids"]) * mask).sum(dim=1) / mask.sum(dim=1)}
+        summed = (self.table(features["input_ids"]) * mask).sum(dim=1)
+        return {"sentence_embedding": summed / mask.sum(dim=1).clamp(min=1)}
 
 
 def test_sentence_transformers(monkeypatch):
@@ -193,6 +234,9 @@ def test_sentence_transformers(monkeypatch):
     torch.testing.assert_close(encoder(texts)[0], (table[1] + table[2]) / 2)
     with pytest.raises(InputError, match=r"\(b, tokens, 1\)"):
         encoder(torch.zeros(2, 4, 3, dtype=torch.int32))
+    short = build_encoder("sentence-transformers:net", kind="text", shape=(40, 1), truncate_dim=2)
+    assert short.tokenize(["a bc"]).shape == (1, 20, 1), "no more tokens than the model takes"
+    assert short(short.tokenize(["a bc"])).shape == (1, short.feature_dim) == (1, 2)
 
 
 def test_heads():

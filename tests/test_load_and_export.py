@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
+from torch import nn
 
 import sincere.embeddings.export as export
 from sincere.data import Form, LabelledData, Splits, hash_texts
@@ -261,6 +262,45 @@ def test_a_run_with_pickled_weights_is_refused(run, tmp_path):
         load(tmp_path)
 
 
+def test_weights_that_are_not_the_runs_are_refused(run, tmp_path):
+    """Cut at any place, or with one bit turned anywhere, header and weights alike."""
+    copy = shutil.copytree(run, tmp_path / "copy")
+    place = copy / "model.safetensors"
+    content = place.read_bytes()
+    random = np.random.default_rng(0)
+    places = [0, 8, len(content) - 1, *random.integers(0, len(content), 40)]
+    damaged = [content[:at] + bytes([content[at] ^ (1 << at % 8)]) + content[at + 1 :] for at in map(int, places)]
+    damaged += [content[:at] for at in (0, 1, 100, len(content) // 2, len(content) - 1)] + [content + b"x"]
+    for other in damaged:
+        place.write_bytes(other)
+        with pytest.raises(InputError, match=r"is not what model\.json beside it describes"):
+            load(copy, device="cpu")
+    place.write_bytes(content)
+    assert load(copy, device="cpu").class_names == ("ant", "bee", "cat")
+
+
+def test_weights_are_replaced_on_purpose_as_the_message_says(run, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "copy")
+    doubled = {name: 2 * tensor for name, tensor in load_file(copy / "model.safetensors").items()}
+    save_file(doubled, copy / "model.safetensors")
+    with pytest.raises(InputError, match=r"on purpose: take weights_digest out of model\.json, and delete embeddings/"):
+        load(copy, device="cpu")
+    description = json.loads((copy / "model.json").read_text())
+    del description["weights_digest"]
+    (copy / "model.json").write_text(json.dumps(description))
+    loaded = load(copy, device="cpu")
+    assert all(torch.equal(tensor, doubled[name]) for name, tensor in loaded.model.state_dict().items())
+
+
+def test_damaged_weights_come_back_from_the_checkpoint(run, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "copy")
+    (copy / "model.safetensors").write_bytes(b"")
+    config = small_config(encoder=EncoderConfig("mlp", {"width": 16}))
+    assert train(config, run=copy, data=small_splits(), resume=True, show="off").finished
+    assert (copy / "model.safetensors").read_bytes() == (run / "model.safetensors").read_bytes()
+    load(copy, device="cpu")
+
+
 @pytest.mark.parametrize("kind", ["image", "array", "text", "sound"])
 def test_descriptions_survive_json(kind):
     description = made_model(kind, views="none", views_options={}).description
@@ -301,6 +341,39 @@ def test_onnx_takes_raw_inputs_of_any_number(kind, tmp_path, capfd):
     assert "Skipping" not in capfd.readouterr().err
     if kind == "array":
         assert_refused_if_it_disagrees(path)
+
+
+class Branching(nn.Module):
+    """An encoder whose way depends on what it sees: `test_load_and_export:Branching`."""
+
+    feature_dim = 4
+
+    def __init__(self, shape):
+        super().__init__()
+        self.layer = nn.Linear(shape[0], self.feature_dim)
+
+    def forward(self, rows):
+        features = self.layer(rows)
+        return 2 * features if features.sum() > 0 else features
+
+
+def test_an_encoder_that_onnx_cannot_have_is_refused_in_words(tmp_path):
+    for name in ("onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(name)
+    description = replace(made_model("array").description, encoder=f"{__name__}:Branching", encoder_options={})
+    loaded = LoadedModel(description.build_model().eval(), description.build_views(), description)
+    with pytest.raises(InputError, match=r"cannot be written as ONNX: .*data-dependent.* as \.safetensors\."):
+        export_onnx(loaded, tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_onnx_is_tried_on_tokens_that_the_encoder_knows(tmp_path):
+    """The hash of a piece goes up to `buckets`, which is more than a tokenizer of the encoder's own may know."""
+    pytest.importorskip("onnxruntime")
+    form = Form("text", (2, 4), buckets=5000)
+    description = ModelDescription(form, ("a", "b"), Statistics((), ()), "small_runs:Lengths", (2, 1), dim=3)
+    loaded = LoadedModel(description.build_model().eval(), description.build_views(), description)
+    assert export._made_up(loaded, 3).tolist() == loaded.model.encoder.tokenize(["text 0", "text 1", "text 2"]).tolist()
 
 
 def assert_refused_if_it_disagrees(path):

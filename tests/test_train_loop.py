@@ -125,10 +125,10 @@ def interrupted(monkeypatch):
     def go(folder, *, after, number=signal.SIGINT, **changes):
         original = TrainingStep.__call__
 
-        def step(self, batch, *, step, epoch, share):
+        def step(self, batch, *, step, epochs_before, share):
             if step == after - 1:
                 signal.raise_signal(number)
-            return original(self, batch, step=step, epoch=epoch, share=share)
+            return original(self, batch, step=step, epochs_before=epochs_before, share=share)
 
         with monkeypatch.context() as patch:
             patch.setattr(TrainingStep, "__call__", step)
@@ -194,7 +194,7 @@ def test_logged_losses_and_excess_are_those_of_the_batches(tmp_path):
         reading = sincere.diagnose(outputs, made.parts.data.labels[batch], set_loss=False).losses["supcon"]
         values.append(reading.value)
         excess.append(reading.excess)
-        assert made.step(batch, step=place, epoch=0, share=made.rate(place) / 0.1).item() == pytest.approx(
+        assert made.step(batch, step=place, epochs_before=0, share=made.rate(place) / 0.1).item() == pytest.approx(
             reading.value, rel=1e-5
         )
     logged = [record for record in read_metrics(tmp_path / "metrics.jsonl") if record["kind"] == "train"]
@@ -222,7 +222,7 @@ def test_steps_move_at_the_scheduled_rate(tmp_path):
         weight = made.model.head.layers[0].weight
         before, gradients = weight.detach().clone(), []
         hook = weight.register_hook(gradients.append)
-        made.step(plan.batch(step), step=step, epoch=0, share=made.rate(step) / 0.1)
+        made.step(plan.batch(step), step=step, epochs_before=0, share=made.rate(step) / 0.1)
         hook.remove()
         torch.testing.assert_close(weight, before - (0.02 + 0.08 * step / 5) * gradients[0])
 
@@ -252,7 +252,9 @@ def test_momentum_encoder_and_queue_are_the_equation(tmp_path):
         same = labels.unsqueeze(1) == torch.cat([labels, classes])
         negatives = s.masked_fill(same, -torch.inf).logsumexp(dim=1, keepdim=True)
         expected = ((F.softplus(negatives - s) * same).sum(1) / same.sum(1)).mean()
-        assert made.step(batch, step=place, epoch=0, share=1.0).item() == pytest.approx(expected.item(), rel=1e-5)
+        assert made.step(batch, step=place, epochs_before=0, share=1.0).item() == pytest.approx(
+            expected.item(), rel=1e-5
+        )
         by_hand.enqueue(keys, labels)
         torch.testing.assert_close(memory.queue.contrasts(), by_hand.contrasts())
         for mine, old, new in zip(memory.follower.parameters(), followed, network.parameters(), strict=True):
@@ -415,6 +417,20 @@ def test_a_loss_that_is_no_number_stops_the_run_and_spares_the_checkpoint(tmp_pa
         assert not tensor.isnan().any()
 
 
+@pytest.mark.parametrize("log_every", [1, 100])
+def test_a_learned_temperature_that_overflows_stops_the_run(log_every, tmp_path):
+    """SGD at 100 makes it infinite in a step or two; the loss then is finite, and the same whatever the network."""
+    reporting = replace(small_config().reporting, log_every=log_every, checkpoint_steps=1)
+    learned = LossConfig("supcon", learnable_temperature=True)
+    with pytest.raises(DivergedError, match=r"the learned temperature became inf .* A lower learning rate"):
+        run(tmp_path, loss=learned, optimizer=OptimizerConfig("sgd", lr=100.0), reporting=reporting)
+    kept = newest_checkpoint(tmp_path / "checkpoint")
+    assert kept.step > 0
+    assert torch.isfinite(kept.tensors["objective:loss.log_temperature"].exp())
+    told = [record["temperature"] for record in read_metrics(tmp_path / "metrics.jsonl") if record["kind"] == "train"]
+    assert np.isfinite(told).all()
+
+
 def test_the_callers_random_state_is_left_alone(tmp_path):
     torch.manual_seed(3)
     expected = torch.rand(4)
@@ -478,9 +494,9 @@ def test_plain_lines(tmp_path, capsys):
 def test_a_signal_is_answered_in_words(tmp_path, capsys, monkeypatch):
     original = TrainingStep.__call__
 
-    def step(self, batch, *, step, epoch, share):
+    def step(self, batch, *, step, epochs_before, share):
         signal.raise_signal(signal.SIGTERM)
-        return original(self, batch, step=step, epoch=epoch, share=share)
+        return original(self, batch, step=step, epochs_before=epochs_before, share=share)
 
     monkeypatch.setattr(TrainingStep, "__call__", step)
     found = train(small_config(), run=tmp_path, data=small_splits())
@@ -585,7 +601,7 @@ def test_what_is_left_over_is_not_compiled(way, monkeypatch):
     plan = compiled.planner.plan(0)
     assert [plan.size(place) for place in range(len(plan))] == [24, 24, 12]
     for place in range(len(plan)):
-        values = [made.step(plan.batch(place), step=place, epoch=0, share=0.5) for made in (compiled, plain)]
+        values = [made.step(plan.batch(place), step=place, epochs_before=0, share=0.5) for made in (compiled, plain)]
         assert values[0].item() == pytest.approx(values[1].item(), rel=1e-5)
     assert sizes
     assert 12 not in sizes
@@ -595,7 +611,7 @@ def test_cuda_graphs_on_a_cpu_are_plain_steps():
     """There is nothing to record without a GPU, and the settings of a run on one can still be tried."""
     graphs, plain = session(compute=replace(CPU, compile="graphs")), session()
     batch = plain.planner.plan(0).batch(0)
-    values = [made.step(batch, step=0, epoch=0, share=1.0).item() for made in (graphs, plain)]
+    values = [made.step(batch, step=0, epochs_before=0, share=1.0).item() for made in (graphs, plain)]
     assert values[0] == pytest.approx(values[1], rel=1e-5)
 
 
@@ -615,12 +631,12 @@ def test_views_of_a_sample_take_turns_from_epoch_to_epoch(count, tmp_path, monke
     shown = {}
     original = TrainingStep.__call__
 
-    def step(self, batch, *, step, epoch, share):
+    def step(self, batch, *, step, epochs_before, share):
         assert step not in shown
         render = self.parts.views.render
-        views = render(self.parts.data.inputs[batch], self._drawn(batch, step, epoch))
+        views = render(self.parts.data.inputs[batch], self._drawn(batch, step, epochs_before))
         shown[step] = (batch, sides(self.parts.data.inputs[batch], views))
-        return original(self, batch, step=step, epoch=epoch, share=share)
+        return original(self, batch, step=step, epochs_before=epochs_before, share=share)
 
     monkeypatch.setattr(TrainingStep, "__call__", step)
     encoder = EncoderConfig("small_cnn", {"width": 2})
@@ -645,10 +661,10 @@ def test_a_sample_that_is_left_out_keeps_its_turn(count, tmp_path, monkeypatch, 
     shown = {}
     original = TrainingStep.__call__
 
-    def step(self, batch, *, step, epoch, share):
-        views = self.parts.views.render(self.parts.data.inputs[batch], self._drawn(batch, step, epoch))
+    def step(self, batch, *, step, epochs_before, share):
+        views = self.parts.views.render(self.parts.data.inputs[batch], self._drawn(batch, step, epochs_before))
         shown[step] = (batch, sides(self.parts.data.inputs[batch], views))
-        return original(self, batch, step=step, epoch=epoch, share=share)
+        return original(self, batch, step=step, epochs_before=epochs_before, share=share)
 
     monkeypatch.setattr(TrainingStep, "__call__", step)
     changes = {"splits": image_splits(), "views": flips(count), "epochs": 8, "loss": LossConfig("supcon")}
@@ -687,7 +703,7 @@ def test_which_side_comes_first_is_a_toss_of_the_seed():
     first = {}
     for seed in (0, 1):
         made = session(splits, views=flips(1), encoder=EncoderConfig("small_cnn", {"width": 2}), seed=seed)
-        drawn = [made.step._drawn(batch, number, epoch=0)[:, 0, 0] < 0.5 for number in (0, 7)]
+        drawn = [made.step._drawn(batch, number, epochs_before=0)[:, 0, 0] < 0.5 for number in (0, 7)]
         assert torch.equal(*drawn), "whatever the step at which a sample comes"
         first[seed] = drawn[0]
         assert stats.binomtest(int(drawn[0].sum()), 600, 0.5).pvalue > 1e-3
@@ -701,11 +717,11 @@ def test_which_side_comes_first_is_a_toss_of_the_seed():
 def test_many_processes_take_the_turns_of_one(world):
     made = session(image_splits(), views=flips(2), encoder=EncoderConfig("small_cnn", {"width": 2}))
     batch, step = torch.randperm(60, generator=torch.Generator().manual_seed(0))[:13], made.step
-    whole = step._drawn(batch, 4, epoch=3)
+    whole = step._drawn(batch, 4, epochs_before=3)
     shares = []
     for rank in range(world):
         step.parts = replace(made.parts, processes=Processes(rank, world))
-        shares.append(step._drawn(batch, 4, epoch=3))
+        shares.append(step._drawn(batch, 4, epochs_before=3))
     assert torch.equal(torch.cat(shares), whole)
     assert torch.equal(whole[:, 0, 0] < 0.5, whole[:, 1, 0] >= 0.5)
 
@@ -759,6 +775,6 @@ def test_training_leaves_the_first_layer_and_moves_everything_else(optimizer):
     made.parts.network.train()
     plan = made.planner.plan(0)
     for place in range(2):
-        made.step(plan.batch(place), step=place, epoch=0, share=1.0)
+        made.step(plan.batch(place), step=place, epochs_before=0, share=1.0)
     same = {name for name, value in made.parts.network.named_parameters() if torch.equal(value, before[name])}
     assert same == {"model.encoder.stem.weight"}

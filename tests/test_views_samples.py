@@ -93,6 +93,12 @@ def test_pieces_go_one_by_one():
     assert stats.binomtest(gone, int((texts() != 0).sum()), 0.2).pvalue > ENOUGH
 
 
+def test_tokens_of_one_piece_go_as_words_alone():
+    tokens = texts()[:, :, :1]
+    assert PieceDropout(0.2).numbers((6, 1)) == 0
+    assert torch.equal(PieceDropout(0.9)(tokens, torch.rand(len(tokens), 0)), tokens)
+
+
 def test_a_shift_in_time_brings_silence():
     clip = torch.rand(1, 20) + 0.5
     later = TimeShift(share=0.25, speed=0.0)(clip, torch.tensor([[1.0, 0.5]]))

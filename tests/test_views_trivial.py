@@ -1,5 +1,6 @@
 """TrivialAugment: each operation at every strength against Pillow and NumPy, and how the operations are drawn."""
 
+import importlib
 import math
 
 import numpy as np
@@ -77,6 +78,23 @@ def magnitude(operation, k):
         "solarize": (255.0, 0.0),
     }
     return float(np.linspace(*ends[operation], 31)[k])
+
+
+def test_operations_and_ranges_are_torchvisions():
+    try:
+        transforms = importlib.import_module("torchvision.transforms")
+    except (ImportError, RuntimeError) as error:
+        pytest.skip(f"torchvision does not import here: {error}")
+    space = transforms.TrivialAugmentWide()._augmentation_space(31)
+    named = {"ShearX": "shear_x", "ShearY": "shear_y", "TranslateX": "translate_x", "TranslateY": "translate_y"}
+    theirs = {named.get(name, name.lower().replace("color", "colour")): found for name, found in space.items()}
+    assert tuple(theirs) == OPERATIONS
+    for operation, (magnitudes, _) in theirs.items():
+        if operation not in ("identity", "posterize", "autocontrast", "equalize"):
+            expected = [magnitude(operation, k) for k in range(31)]
+            np.testing.assert_allclose(magnitudes.numpy(), expected, rtol=1e-5, atol=1e-5, err_msg=operation)
+    assert theirs["posterize"][0].tolist() == [8 - round(k / 5) for k in range(31)]
+    assert {name for name, (_, signed) in theirs.items() if signed} == {*GEOMETRIC, *BLENDS}
 
 
 def coefficients(operation, value, size):

@@ -1,27 +1,30 @@
 """Supervised contrastive learning: losses that are exactly their papers' equations, in memory linear in the batch.
 
 The losses are here. The rest of the pipeline is imported where it is used: `sincere.data`, `views`, `encoders`,
-`train`, `embeddings`, `evaluate`, `estimators`; `sincere.load(run)` brings a trained model back.
+`train`, `recipes`, `embeddings`, `evaluate`, `estimators`, `geometry`, `report`, `theory`. The losses as functions
+are in `sincere.functional`, drop-in replacements of other libraries' in `sincere.compat`. `sincere.load(run)` brings a
+trained model back.
 """
 
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
-
-from sincere.losses.cached_backward import cached_backward
-from sincere.losses.diagnosis import Diagnosis, LossReading, diagnose
-from sincere.losses.modules import (
-    DecoupledLoss,
-    EpsSupInfoNCELoss,
-    InfoNCELoss,
-    SetLoss,
-    SINCERELoss,
-    SoftLabelLoss,
-    SpreadLoss,
-    SupConLoss,
-)
-from sincere.losses.queue import LabelQueue
 
 if TYPE_CHECKING:
     from sincere.embeddings.loaded import load
+    from sincere.losses.cached_backward import cached_backward
+    from sincere.losses.diagnosis import Diagnosis, LossReading, diagnose
+    from sincere.losses.modules import (
+        DecoupledLoss,
+        EpsSupInfoNCELoss,
+        InfoNCELoss,
+        SetLoss,
+        SINCERELoss,
+        SoftLabelLoss,
+        SpreadLoss,
+        SupConLoss,
+    )
+    from sincere.losses.queue import LabelQueue
 
 __all__ = [
     "DecoupledLoss",
@@ -41,11 +44,31 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
+# Imported when they are asked for. A training loop that wants a loss does not wait for the pipeline, and the command
+# line hears Ctrl-C before torch is there.
+_HOMES = {
+    "cached_backward": "losses.cached_backward",
+    "Diagnosis": "losses.diagnosis",
+    "LossReading": "losses.diagnosis",
+    "diagnose": "losses.diagnosis",
+    "LabelQueue": "losses.queue",
+    "load": "embeddings.loaded",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """`load` needs the pipeline, which a training loop that wants a loss should not have to wait for."""
-    if name == "load":
-        from sincere.embeddings.loaded import load
-
-        return load
+    if name in __all__:
+        home = import_module(f"sincere.{_HOMES.get(name, 'losses.modules')}")
+        globals()[name] = found = getattr(home, name)
+        return found
+    if name in _packages():
+        return import_module(f"sincere.{name}")
     raise AttributeError(f"module 'sincere' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_packages(), "__all__", "__doc__", "__version__"})
+
+
+def _packages() -> set[str]:
+    return {module.name for module in iter_modules(__path__) if not module.name.startswith("_")}

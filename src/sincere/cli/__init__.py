@@ -2,9 +2,12 @@
 
 import sys
 
+from sincere.cli.interrupts import leave_quietly
+
 
 def main() -> None:
     """Run the verb that the command line names."""
+    leave_quietly()
     try:
         from sincere.cli.app import app
         from sincere.cli.output import take_every_sign

@@ -12,6 +12,7 @@ import typer
 
 from sincere.bench import AgreementError
 from sincere.cli.hints import as_typed
+from sincere.cli.interrupts import INTERRUPTED, interruptible
 from sincere.errors import InputError, OptionError
 from sincere.runs import WriteError
 from sincere.train import DivergedError
@@ -19,7 +20,7 @@ from sincere.train import DivergedError
 P = ParamSpec("P")
 T = TypeVar("T")
 DEBUG = "SINCERE_DEBUG"  # the environment variable that shows tracebacks
-ASKED, FAILED, INTERRUPTED = 2, 1, 130  # exit codes: something was asked that cannot be; it went wrong; Ctrl-C
+ASKED, FAILED = 2, 1  # exit codes: something was asked that cannot be; it went wrong
 
 
 def in_words(verb: Callable[P, T]) -> Callable[P, T]:
@@ -29,7 +30,8 @@ def in_words(verb: Callable[P, T]) -> Callable[P, T]:
     @wraps(verb)
     def speaking(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            return verb(*args, **kwargs)
+            with interruptible():
+                return verb(*args, **kwargs)
         except (InputError, OptionError) as error:
             _leave(as_typed(str(error), flags), ASKED)
         except (WriteError, DivergedError, AgreementError) as error:

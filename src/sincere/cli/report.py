@@ -8,7 +8,7 @@ import typer
 
 from sincere.cli import options
 from sincere.cli.output import say, tell, tell_json, working
-from sincere.cli.run_evaluation import check_finished, embedding_sets
+from sincere.cli.run_evaluation import check_finished, embedding_sets, keep_or_say
 from sincere.errors import OptionError
 from sincere.report import Subject, read_subject, write_report
 from sincere.runs import RunFolder
@@ -42,14 +42,25 @@ def report_on(
     """Write one HTML page that shows what embeddings are worth and what they look like; it opens offline.
 
     Takes runs, and arrays that somebody else made. Several are shown side by side, with paired intervals. Every picture
-    is also saved as PNG and SVG, with its figures as CSV, in a folder beside the page.
+    is also saved as PNG and SVG, with its figures as CSV, in a folder beside the page. A run that may only be read has
+    its page in the current folder.
     """
     if len(runs) > 1 and (train is not None or labels is not None):
         raise OptionError("--train and --labels belong to one file of embeddings: report on it alone.")
-    place = out or default_place(runs)
+    refused = None
     with working("report") as at:
         subjects = [read_input(path, train=train, labels=labels, at=at) for path in runs]
-        write_report(subjects, place, on_step=at)
+        try:
+            place = write_report(subjects, out or default_place(runs), on_step=at)
+        except OSError as error:
+            if out is not None or len(runs) > 1 or not runs[0].is_dir():
+                raise
+            refused = error  # a run that may only be read, or a full disk: here may be better
+            place = write_report(subjects, Path(f"{subjects[0].name}-report.html"), on_step=at)
+    for run, subject in zip(runs, subjects, strict=True):
+        if run.is_dir():
+            folder = RunFolder(run)
+            keep_or_say(folder, {folder.evaluation: subject.evaluation, folder.geometry: subject.geometry}, refused)
     size = place.stat().st_size
     if json:
         told = {s.name: [*s.evaluation.summary, *s.geometry.summary] for s in subjects}

@@ -1,18 +1,20 @@
 """A run's evaluation: from its saved embeddings, or from its model and data where none were saved."""
 
-from contextlib import suppress
+from collections.abc import Mapping
 from pathlib import Path
 
 from sincere.cli.hints import command
-from sincere.cli.output import working
+from sincere.cli.output import say, working
 from sincere.cli.run_data import data_of
 from sincere.data import LabelledData
 from sincere.embeddings import EmbeddingSet, load
 from sincere.errors import InputError
 from sincere.evaluate import Evaluation, EvaluationOptions, evaluate
+from sincere.geometry import Geometry
 from sincere.runs import RunFolder, WriteError, read_json
 from sincere.runs.files import write_atomically
 from sincere.runs.folder import Split
+from sincere.runs.model import checked_weights
 from sincere.train.processes import device_for
 from sincere.train.start import check_same_data, data_fingerprint
 
@@ -54,14 +56,33 @@ def measured(run: Path, options: EvaluationOptions | None = None, *, device: str
 
 
 def known_evaluation(run: Path) -> Evaluation:
-    """The evaluation that a run has, or a new one where it has none; kept, where the run may be written into."""
+    """The evaluation that a run has, or a new one where it has none; kept, where that can be."""
     folder = RunFolder(run)
     if folder.evaluation.exists():
         return Evaluation.from_json(folder.evaluation.read_text(encoding="utf-8"))
     found = measured(run)
-    with suppress(WriteError):
-        keep(run, found)
+    keep_or_say(folder, {folder.evaluation: found})
     return found
+
+
+def keep_or_say(folder: RunFolder, records: Mapping[Path, Evaluation | Geometry], page: OSError | None = None) -> None:
+    """Write records into a run that lacks them; say in one line what could not be kept there, and why.
+
+    `page` is what kept the page of a report out of the run, if something did.
+    """
+    refused: dict[str, OSError] = {}
+    for place, record in records.items():
+        try:
+            if not place.exists():
+                write_atomically(place, (record.to_json() + "\n").encode())
+        except WriteError as error:
+            refused[place.name] = error
+    if page is not None:
+        refused[folder.report.name] = page
+    if refused:
+        last = list(refused.values())[-1]
+        cause = last.__cause__ if isinstance(last.__cause__, OSError) else last  # a WriteError says more than that
+        say(f"note: {', '.join(refused)} could not be kept in {folder.path}: {cause.strerror or cause}.")
 
 
 def check_finished(folder: RunFolder) -> None:
@@ -78,6 +99,7 @@ def check_finished(folder: RunFolder) -> None:
 
 def embedding_sets(folder: RunFolder, device: str | None = None) -> dict[Split, EmbeddingSet]:
     """The run's embeddings by split; made from its model and its data where it did not save them."""
+    checked_weights(folder)  # other weights than the run's would have other embeddings
     saved = {split: folder.embeddings(split) for split in SPLITS if folder.embeddings(split).exists()}
     if {"train", "test"} <= saved.keys():
         return {split: EmbeddingSet.load(path) for split, path in saved.items()}

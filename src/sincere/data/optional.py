@@ -16,5 +16,8 @@ def bring(module: str, *, extra: str, purpose: str) -> Any:
             f"{purpose} needs {package}, which cannot be imported ({error}). "
             f'Install it: pip install "sincere[{extra}]".'
         ) from error
-    except RuntimeError as error:  # torchvision built for another torch fails like this
-        raise OptionError(f"{purpose} needs {package}, which is installed but fails to import: {error}") from error
+    except (RuntimeError, OSError, AttributeError) as error:  # parts that were built for another torch
+        raise OptionError(
+            f"{purpose} needs {package}, which is installed but fails to import: {error}. Install versions that fit "
+            "each other; a torchvision must be built for the torch that is here."
+        ) from error

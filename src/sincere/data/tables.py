@@ -3,6 +3,7 @@
 import codecs
 import csv
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from sincere.errors import InputError
 
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # how a file of a spreadsheet's "Unicode text" begins
 DELIMITERS = ",;\t|"
+# Where rows stood before they were shuffled or picked, which tells the class of data that was sorted by class.
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 SUFFIXES = frozenset({".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"})
 
 
@@ -93,6 +96,10 @@ def _check_header(header: Sequence[str], path: Path) -> None:
             f"{path} must begin with a line of column names: its first line is {', '.join(header[:6])}. "
             "Put names above it, one of them 'label'."
         )
+    _check_doubled(header, path)
+
+
+def _check_doubled(header: Sequence[str], path: Path) -> None:
     if doubled := sorted({name for name in header if header.count(name) > 1}):
         raise InputError(f"{path} must have a different name for every column: {', '.join(doubled)} comes twice.")
 
@@ -127,8 +134,10 @@ def _read_json_lines(path: Path, encoding: str) -> Table:
 def _read_parquet(path: Path) -> Table:
     parquet = bring("pyarrow.parquet", extra="parquet", purpose="reading Parquet files")
     try:
-        table = parquet.read_table(path)
+        with parquet.ParquetFile(path) as file:  # `read_table` fails on names that come twice, and does not say so
+            table = file.read()
     except (OSError, ValueError) as error:  # pyarrow's own errors are both
         raise InputError(f"{path} cannot be read as Parquet: {error}.") from error
-    columns = {name: table.column(name).to_pylist() for name in table.column_names}
-    return Table(path, columns, range(1, table.num_rows + 1))
+    _check_doubled(table.column_names, path)
+    names = [name for name in table.column_names if not PANDAS_INDEX.fullmatch(name)]
+    return Table(path, {name: table.column(name).to_pylist() for name in names}, range(1, table.num_rows + 1))

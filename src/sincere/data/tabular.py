@@ -131,7 +131,8 @@ def _texts(table: Table, column: str) -> list[str]:
     for line, value in zip(table.lines, values, strict=True):
         if not isinstance(value, (str, int, float, type(None))):
             raise InputError(
-                f"column {column!r} of {table.path} must hold text: line {line} holds a {type(value).__name__}."
+                f"column {column!r} of {table.path} must hold text: line {line} holds a {type(value).__name__}. Save "
+                "it as text, or lists of numbers as a column for each."
             )
     return ["" if value is None else str(value) for value in values]
 

@@ -1,12 +1,14 @@
 """torchvision's data sets by name, where torchvision is installed and has them on disk."""
 
 import inspect
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from sincere.checks import did_you_mean
 from sincere.data.labelled import Form
 from sincere.data.optional import bring
 from sincere.data.options import Settings
@@ -14,31 +16,70 @@ from sincere.data.ready import Ready, fit_images, images_from
 from sincere.data.samples import Found, classes_of_numbers
 from sincere.errors import InputError, OptionError
 
+PARTS = (("train", "trainval", "train-standard"), ("test", "val"))  # what their `split` calls the two, the first known
+
 
 def read_torchvision(name: str, root: Path, settings: Settings) -> Found:
     """The train and test parts of `torchvision.datasets.NAME(root)`; downloads nothing."""
     sets = bring("torchvision.datasets", extra="vision", purpose=f"torchvision:{name}")
     known = sorted(attribute for attribute in dir(sets) if inspect.isclass(getattr(sets, attribute)))
     if name not in known:
-        raise OptionError(f"torchvision:NAME:ROOT must name one of {', '.join(known)}: got {name!r}.")
+        same = next((one for one in known if one.lower() == name.lower()), name)
+        raise OptionError(
+            f"torchvision:NAME:ROOT must name one of {', '.join(known)}: got {name!r}.{did_you_mean(same, known)}"
+        )
     dataset = getattr(sets, name)
     options = inspect.signature(dataset).parameters
     if "train" in options:
-        choices: tuple[dict[str, Any], dict[str, Any]] = ({"train": True}, {"train": False})
+        train, test = (_opened(name, dataset, root, {"train": choice}) for choice in (True, False))
     elif "split" in options:
-        choices = ({"split": "train"}, {"split": "test"})
+        train, test = (_first_known(name, dataset, root, choices) for choices in PARTS)
     else:
         raise OptionError(f"torchvision:{name} has neither train nor test part: export it as a folder of images.")
+    for part in (train, test):
+        _check_pairs(name, part)
+    form = _shape_of(train, settings)
+    return Found(name.lower(), _samples(train, form), test=_samples(test, form))
+
+
+def _first_known(name: str, dataset: Any, root: Path, choices: Sequence[str]) -> Any:
+    """The part by the first of its names that the data set knows."""
+    for choice in choices:
+        try:
+            return _opened(name, dataset, root, {"split": choice})
+        except InputError as error:
+            if "for argument split" not in str(error.__cause__):
+                raise
+            refused = error
+    raise OptionError(
+        f"torchvision:{name} has no part called {' or '.join(choices)}: {refused.__cause__} Export it as a folder of "
+        "images with a train and a test folder."
+    )
+
+
+def _opened(name: str, dataset: Any, root: Path, choice: Mapping[str, object]) -> Any:
     try:
-        parts = [dataset(str(root), **choice) for choice in choices]
-    except (RuntimeError, FileNotFoundError, ValueError) as error:
-        raise InputError(
-            f"torchvision:{name} cannot be read from {root}: {error} Download it once with "
-            f"torchvision.datasets.{name}({str(root)!r}, download=True)."
-        ) from error
-    shape = _shape_of(parts[0], settings)
-    train, test = (_samples(part, shape) for part in parts)
-    return Found(name.lower(), train, test=test)
+        return dataset(str(root), **choice)
+    except TypeError as error:  # it wants to be told more than its root
+        raise OptionError(f"torchvision:{name} is not a data set of images with a class each: {error}.") from error
+    except (ImportError, RuntimeError, OSError, ValueError) as error:
+        downloads = "download" in inspect.signature(dataset).parameters
+        advice = (
+            f" If it is not there yet: torchvision.datasets.{name}({str(root)!r}, download=True)." if downloads else ""
+        )
+        said = " ".join(str(error).split()).rstrip(".")
+        raise InputError(f"torchvision:{name} cannot be read from {root}: {said}.{advice}") from error
+
+
+def _check_pairs(name: str, dataset: Any) -> None:
+    """Images with one whole number each, and not boxes, attributes or nothing."""
+    if len(dataset) == 0:
+        raise InputError(f"torchvision:{name} must have images in both parts: one of them is empty.")
+    first = dataset[0]
+    label = first[1] if isinstance(first, tuple) and len(first) == 2 else None
+    if isinstance(label, bool) or not isinstance(label, (int, np.integer)):
+        came = f"a {type(label).__name__} with the first" if label is not None else "no such pair"
+        raise InputError(f"torchvision:{name} must give images with the number of a class each: it gives {came}.")
 
 
 def _shape_of(dataset: Any, settings: Settings) -> Form:

@@ -8,6 +8,7 @@ import torch
 
 from sincere.data import Form
 from sincere.encoders import EmbeddingModel, ProjectionHead, build_encoder, seeded
+from sincere.encoders.external import without_starting_weights
 from sincere.encoders.head import Layers
 from sincere.errors import InputError
 from sincere.views import StagedViews, Statistics, build_views
@@ -45,9 +46,14 @@ class ModelDescription:
             if not isinstance(value := getattr(self, name), kind):
                 raise InputError(f"{name} of a model's description must be a {kind.__name__}: got {value!r}.")
 
-    def build_model(self, generator: torch.Generator | None = None) -> EmbeddingModel:
-        """The model with fresh weights, drawn from the generator."""
+    def build_model(self, generator: torch.Generator | None = None, *, weights_follow: bool = False) -> EmbeddingModel:
+        """The model with fresh weights, drawn from the generator, or those that its encoder's options name.
+
+        `weights_follow`: all of them will be replaced, so that nothing is downloaded or read for them.
+        """
         options = dict(self.encoder_options)
+        if weights_follow:
+            options = without_starting_weights(self.encoder, options)
         if self.encoder == "sound":
             options.setdefault("sample_rate", self.form.sample_rate)
         encoder = build_encoder(

@@ -69,15 +69,22 @@ def _onnx_bytes(module: nn.Module, example: Tensor) -> bytes:
     if any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxscript")):  # torch.onnx needs both
         raise _missing()
     with _exporter_silenced():
-        program: Any = torch.onnx.export(
-            module,
-            (example,),
-            dynamo=True,
-            dynamic_shapes=({0: torch.export.Dim("samples", min=1)},),
-            input_names=["inputs"],
-            output_names=["embeddings"],
-            verbose=False,
-        )
+        try:
+            program: Any = torch.onnx.export(
+                module,
+                (example,),
+                dynamo=True,
+                dynamic_shapes=({0: torch.export.Dim("samples", min=1)},),
+                input_names=["inputs"],
+                output_names=["embeddings"],
+                verbose=False,
+            )
+        except torch.onnx.errors.OnnxExporterError as error:
+            reason = str(error.__cause__ or error).strip().partition("\n")[0]
+            raise InputError(
+                f"this encoder cannot be written as ONNX: {reason.rstrip('.')}. torch's exporter must be able to "
+                "follow its operations; --debug shows where it stopped. Its weights can be had as .safetensors."
+            ) from error
     stream = io.BytesIO()
     program.save(stream)
     return stream.getvalue()
@@ -122,6 +129,9 @@ def _made_up(loaded: LoadedModel, count: int) -> Tensor:
     shape = (count, *(loaded.description.inputs_shape if form.kind == "text" else form.shape))
     if form.kind == "image":
         return torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
+    if (tokenize := getattr(loaded.model.encoder, "tokenize", None)) is not None:
+        tokens: Tensor = tokenize([f"text {number}" for number in range(count)])  # how many tokens it knows, it knows
+        return tokens
     if form.kind == "text":
         return torch.randint(0, form.buckets or 2, shape, dtype=torch.int32, generator=generator)
     return torch.rand(shape, generator=generator) * 2 - 1

@@ -18,7 +18,7 @@ from sincere.embeddings.embed import Precision, embed, embed_inputs, embed_views
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.encoders import EmbeddingModel
 from sincere.errors import InputError
-from sincere.runs import RunFolder, load_tensors, read_json
+from sincere.runs import RunFolder, load_weights, model_description
 from sincere.runs.tensor_files import load_into
 from sincere.views import StagedViews
 
@@ -115,9 +115,9 @@ def load(run: str | Path, *, device: torch.device | str | None = None) -> Loaded
             f"{folder.path} must be a run that has come to its end: {folder.weights.name} is missing. "
             + ("Resume it first." if folder.started else "Is it the folder of a run?")
         )
-    description = ModelDescription.from_json(read_json(folder.model))
-    model = description.build_model()
-    load_into(model, load_tensors(folder.weights), folder.weights)
+    description = ModelDescription.from_json(model_description(folder))
+    model = description.build_model(weights_follow=True)
+    load_into(model, load_weights(folder), folder.weights)
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     return LoadedModel(model.eval().to(place), description.build_views().to(place), description)
 

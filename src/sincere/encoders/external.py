@@ -2,15 +2,20 @@
 
 import importlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from sincere.checks import did_you_mean, imported_factory, shape_of
+from sincere.checks import check_choice, did_you_mean, imported_factory, shape_of
 from sincere.encoders.shapes import IMAGE, check_batch, check_shape, check_whole
 from sincere.errors import InputError, OptionError
+
+FIXED_SIZE = (
+    " If it is made for images of another size, have them read at that size, image_size='…', or give it its own option "
+    "for the size, which many call img_size or image_size."
+)
 
 
 class External(nn.Module):
@@ -36,10 +41,11 @@ def measured_features(network: nn.Module, shape: tuple[int, ...], *, whole_numbe
     try:
         with torch.no_grad():
             features = network.eval()(inputs)
-    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+    except (RuntimeError, TypeError, ValueError, IndexError, AssertionError) as error:
         raise InputError(
             f"an encoder must take views of shape (b, {', '.join(map(str, shape))}), {inputs.dtype}: "
-            f"{type(network).__name__} fails on two of them. {error}"
+            f"{type(network).__name__} fails on two of them. {_sentence(error)}"
+            + (FIXED_SIZE if len(shape) == len(IMAGE) else "")
         ) from error
     network.train(training)
     if not _are_features(features):
@@ -84,11 +90,51 @@ def from_factory(name: str, shape: tuple[int, ...], *, whole_numbers: bool, **op
     return External(network, shape, whole_numbers=whole_numbers)
 
 
+def from_library(
+    what: str, make: Callable[..., object], name: str, options: Mapping[str, object], **ours: object
+) -> Any:
+    """What a library's `make` returns; whatever it raises is refused in words, for its traceback helps nobody."""
+    try:
+        return made_by(what, make, name, **ours, **options)
+    except OptionError:
+        raise
+    except Exception as error:  # networks, hubs, files and assertions: no list of what libraries raise is complete
+        given = f" with {', '.join(f'{option}={value!r}' for option, value in options.items())}" if options else ""
+        advice = (
+            "What is not on this machine is downloaded: is the name right, and can its host be reached?"
+            if isinstance(error, OSError)
+            else "Look at its name and options."
+        )
+        came = _sentence(f"{type(error).__name__}: {error}")
+        raise OptionError(f"{what} cannot be built{given}. {came} {advice}") from error
+
+
+def _sentence(error: object) -> str:
+    """What another library says, on one line and with a full stop."""
+    return " ".join(str(error).split()).rstrip(".:") + "."
+
+
+def unknown_model(library: str, name: str, models: Iterable[str]) -> OptionError:
+    """For a name that a library does not have."""
+    return OptionError(
+        f"{library} has no model {name!r} that makes features of images.{did_you_mean(name, models)} "
+        f"All names: {library}.{'models.' if library == 'torchvision' else ''}list_models()."
+    )
+
+
 def from_timm(name: str, shape: tuple[int, ...], **options: Any) -> nn.Module:
     """A timm model without its classifier; `pretrained=True` downloads its weights."""
     check_shape(f"timm:{name}", shape, IMAGE)
     timm = installed("timm", extra="vision")
-    network = made_by(f"timm:{name}", timm.create_model, name, in_chans=shape[0], num_classes=0, **options)
+    if ":" not in name and not timm.is_model(name):  # with a colon it lies on a hub or in a folder
+        raise unknown_model("timm", name, timm.list_models())
+    for ours in ("in_chans", "num_classes"):
+        if ours in options:
+            raise OptionError(
+                f"timm:{name} is built for the channels of the data and without a classifier, so that {ours} is no "
+                f"option: got {ours}={options[ours]!r}. Leave it out."
+            )
+    network = from_library(f"timm:{name}", timm.create_model, name, options, in_chans=shape[0], num_classes=0)
     return External(network, shape)
 
 
@@ -98,11 +144,39 @@ def from_torchvision(name: str, shape: tuple[int, ...], **options: Any) -> nn.Mo
     if shape[0] != 3:
         raise OptionError(f"torchvision's models take three channels: got shape={tuple(shape)}. Use timm or resnet18.")
     models = installed("torchvision.models", extra="vision")
-    return External(without_classifier(made_by(f"torchvision:{name}", models.get_model, name, **options)), shape)
+    if name.lower() not in (known := models.list_models(module=models)):  # without those that find or cut out things
+        raise unknown_model("torchvision", name, known)
+    if isinstance(weights := options.get("weights"), str):
+        choices = models.get_model_weights(name).__members__
+        check_choice(f"weights of torchvision:{name}", weights.rpartition(".")[2], choices)
+    network = from_library(f"torchvision:{name}", models.get_model, name, options)
+    return External(without_classifier(without_auxiliaries(network)), shape)
+
+
+def without_starting_weights(encoder: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options to build an encoder with whose weights are at hand: those that it once started from are not."""
+    library, _, name = encoder.partition(":")
+    if library == "timm":
+        return {option: value for option, value in options.items() if option not in ("pretrained", "checkpoint_path")}
+    if library != "torchvision" or options.get("weights") is None:
+        return dict(options)
+    # These two prepare their inputs in another way if they have torchvision's weights.
+    way = {"transform_input": True} if name.lower() in ("googlenet", "inception_v3") else {}
+    return {**way, **options, "weights": None}
+
+
+def without_auxiliaries(network: nn.Module) -> nn.Module:
+    """The network without the classifiers half-way that GoogLeNet and Inception have while they train."""
+    for part in ("aux1", "aux2", "AuxLogits"):
+        if hasattr(network, part):
+            setattr(network, part, None)
+    if hasattr(network, "aux_logits"):
+        network.aux_logits = False  # type: ignore[assignment]
+    return network
 
 
 def without_classifier(network: nn.Module) -> nn.Module:
-    """The network with its last linear layer, whatever holds it, replaced by the identity."""
+    """The network with its last linear layer, whatever holds it, replaced by the identity; a 1×1 convolution is one."""
     holder = next((part for part in ("fc", "classifier", "head", "heads") if hasattr(network, part)), None)
     if holder is None:
         raise OptionError(f"{type(network).__name__} has no classifier to take off. Wrap it in a factory of your own.")
@@ -110,12 +184,19 @@ def without_classifier(network: nn.Module) -> nn.Module:
     if isinstance(classifier, nn.Linear):
         setattr(network, holder, nn.Identity())
         return network
-    linear = [path for path, module in classifier.named_modules() if isinstance(module, nn.Linear)]
+    linear = [path for path, module in classifier.named_modules() if _is_linear(module)]
     if not linear:
-        raise OptionError(f"the classifier of {type(network).__name__} has no linear layer to take off.")
+        raise OptionError(
+            f"the classifier of {type(network).__name__} has no linear layer to take off. Wrap it in a factory of "
+            "your own."
+        )
     parent, _, last = linear[-1].rpartition(".")
     setattr(classifier.get_submodule(parent), last, nn.Identity())
     return network
+
+
+def _is_linear(module: nn.Module) -> bool:
+    return isinstance(module, nn.Linear) or (isinstance(module, nn.Conv2d) and module.kernel_size == (1, 1))
 
 
 class SentenceEncoder(nn.Module):
@@ -126,8 +207,9 @@ class SentenceEncoder(nn.Module):
 
     def __init__(self, network: Any, tokens: int) -> None:
         super().__init__()
-        self.network, self.tokens = network, tokens
-        self.feature_dim = int(network.get_sentence_embedding_dimension())
+        self.network, self.tokens = network, min(tokens, network.max_seq_length or tokens)
+        self.truncated = getattr(network, "truncate_dim", None)  # which the network itself minds in `encode` alone
+        self.feature_dim = measured_features(self, (self.tokens, 1), whole_numbers=True)
 
     def tokenize(self, texts: Sequence[str]) -> Tensor:
         """The model's token numbers plus one, int32 (n, tokens, 1)."""
@@ -142,25 +224,44 @@ class SentenceEncoder(nn.Module):
         numbers = texts.squeeze(2).long()
         present = (numbers > 0).long()
         found = self.network({"input_ids": (numbers - 1).clamp(min=0), "attention_mask": present})
-        return cast(Tensor, found["sentence_embedding"])
+        return cast(Tensor, found["sentence_embedding"])[:, : self.truncated]
 
 
 def from_sentence_transformers(name: str, shape: tuple[int, ...], **options: Any) -> nn.Module:
     """A sentence-transformers model by its name on Hugging Face or its folder."""
-    check_shape(f"sentence-transformers:{name}", shape, ("tokens", "pieces"))
+    what = f"sentence-transformers:{name}"
+    check_shape(what, shape, ("tokens", "pieces"))
     sentence_transformers = installed("sentence_transformers", extra="text")
-    make = sentence_transformers.SentenceTransformer
-    return SentenceEncoder(made_by(f"sentence-transformers:{name}", make, name, **options), shape[0])
+    # Left alone it takes the first GPU, whichever device the run is for.
+    ours = {} if "device" in options else {"device": "cpu"}
+    network = from_library(what, sentence_transformers.SentenceTransformer, name, options, **ours)
+    if not callable(getattr(network, "tokenizer", None)):
+        kind = type(getattr(network, "tokenizer", None)).__name__
+        raise OptionError(f"{what} must be a transformer whose tokenizer turns texts into numbers: it has a {kind}.")
+    return SentenceEncoder(network, shape[0])
 
 
 def installed(module: str, *, extra: str) -> Any:
     """A module that `pip install sincere` does not bring."""
+    top = module.partition(".")[0]
+    package = top.replace("_", "-")
     try:
         return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        package = module.partition(".")[0].replace("_", "-")
+    except (ImportError, RuntimeError, OSError, AttributeError) as error:
+        if isinstance(error, ModuleNotFoundError) and error.name in (top, module):
+            raise OptionError(
+                f'encoders of {package} need that package, which is not installed: pip install "sincere[{extra}]".'
+            ) from error
+        # Something that it imports is missing, or was built for another torch: torchvision fails like this, and all
+        # that import it.
         raise OptionError(
-            f'encoders of {package} need that package, which is not installed: pip install "sincere[{extra}]".'
+            f"{package} is installed and does not import beside torch {torch.__version__}: "
+            f'{_sentence(_first_cause(error))} Install what fits together: pip install "sincere[{extra}]", and a '
+            "torchvision that was built for this torch."
         ) from error
-    except RuntimeError as error:  # a torchvision that was built for another torch
-        raise OptionError(f"{module} is installed and does not import beside this torch: {error}") from error
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error

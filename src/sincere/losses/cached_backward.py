@@ -43,6 +43,9 @@ def cached_backward(
     gradient is not that of the whole batch at once: put it into eval mode, or use another norm, where that matters.
     Running statistics move once per chunk, not twice.
 
+    A frozen encoder is fine where `loss` has parameters of its own, those of a head or a temperature: they alone get
+    gradients.
+
     Args:
         encoder: maps a chunk of inputs to embeddings, (c, d) or (c, v, d).
         inputs: a tensor; or a list, tuple or dict of tensors, passed as `encoder(*inputs)` or `encoder(**inputs)`. The
@@ -63,6 +66,7 @@ def cached_backward(
     embeddings = torch.cat(embedded).requires_grad_()
     with torch.enable_grad():
         value = _scalar(loss(embeddings))
+        moved = _needs_more_than(value, embeddings)
         torch.autograd.backward(value if scaler is None else scaler.scale(value))
     gradient = embeddings.grad if embeddings.grad is not None else torch.zeros_like(embeddings)
     final = _RandomState(chunks[-1])
@@ -70,8 +74,16 @@ def cached_backward(
     for position, (chunk, state, part) in enumerate(zip(chunks, states, parts, strict=True)):
         state.restore()
         with _synchronised(encoder, last=position == len(chunks) - 1), torch.enable_grad():
-            torch.autograd.backward(_call(encoder, chunk), part)
+            output = _call(encoder, chunk)
+            if output.requires_grad:  # not of an encoder that is frozen
+                torch.autograd.backward(output, part)
+                moved = True
     final.restore()
+    if not moved:
+        raise InputError(
+            "something must need a gradient: no parameter of the encoder requires one, no input, and nothing in the "
+            "loss. Unfreeze a part of the encoder (requires_grad_()), or call it under torch.no_grad() to evaluate."
+        )
     return value.detach()
 
 
@@ -118,7 +130,29 @@ def _scalar(value: object) -> Tensor:
         raise InputError(
             f'loss must return one number, a tensor with one element: got {came}. Use a reduction other than "none".'
         )
+    if not value.requires_grad:
+        raise InputError(
+            "loss must return a number that depends on the embeddings or on parameters: got one without a gradient. "
+            "Was it detached, or computed under torch.no_grad()?"
+        )
     return value
+
+
+def _needs_more_than(value: Tensor, embeddings: Tensor) -> bool:
+    """Does the loss pass gradients to anything but the embeddings, such as parameters of its own?"""
+    if value.is_leaf:
+        return value is not embeddings
+    nodes, seen = [value.grad_fn], set[Any]()
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)  # of the nodes at the ends of the graph
+        if leaf is not None and leaf is not embeddings:
+            return True
+        nodes += [following for following, _ in node.next_functions]
+    return False
 
 
 class _RandomState:

@@ -73,7 +73,9 @@ def _log_above_floor(temperature: float | Tensor, floor: float) -> Tensor:
 
 
 class SINCERELoss(ContrastiveLoss):
-    """Module form of :func:`sincere.functional.sincere`.
+    """Module form of :func:`sincere.functional.sincere`: a positive competes with the negatives alone.
+
+    Options are given by name; :class:`sincere.losses.options.LossOptions` lists those that every loss takes.
 
     >>> loss = SINCERELoss(temperature=0.1)
     >>> embeddings = torch.randn(8, 16, requires_grad=True)
@@ -84,7 +86,7 @@ class SINCERELoss(ContrastiveLoss):
 
 
 class SupConLoss(ContrastiveLoss):
-    """Module form of :func:`sincere.functional.supcon`."""
+    """Module form of :func:`sincere.functional.supcon`: a positive competes with everybody else."""
 
     function = staticmethod(SF.supcon)
 
@@ -105,7 +107,7 @@ class InfoNCELoss(ContrastiveLoss):
 
 
 class EpsSupInfoNCELoss(ContrastiveLoss):
-    """Module form of :func:`sincere.functional.eps_supinfonce`."""
+    """Module form of :func:`sincere.functional.eps_supinfonce`: SINCERE with a margin on sim/temperature."""
 
     function = staticmethod(SF.eps_supinfonce)
 
@@ -115,7 +117,7 @@ class EpsSupInfoNCELoss(ContrastiveLoss):
 
 
 class DecoupledLoss(ContrastiveLoss):
-    """Module form of :func:`sincere.functional.decoupled`."""
+    """Module form of :func:`sincere.functional.decoupled`: the positive itself is not in the denominator."""
 
     function = staticmethod(SF.decoupled)
 
@@ -131,7 +133,7 @@ class SpreadLoss(ContrastiveLoss):
 
 
 class SoftLabelLoss(ContrastiveLoss):
-    """Module form of :func:`sincere.functional.soft_label`."""
+    """Module form of :func:`sincere.functional.soft_label`: labels are probabilities, or weights of pairs."""
 
     function = staticmethod(SF.soft_label)
 
@@ -141,7 +143,7 @@ class SoftLabelLoss(ContrastiveLoss):
 
 
 class SetLoss(ContrastiveLoss):
-    """Module form of :func:`sincere.functional.set_nce`."""
+    """Module form of :func:`sincere.functional.set_nce`: all members of a class at once."""
 
     function = staticmethod(SF.set_nce)
 

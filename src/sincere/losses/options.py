@@ -24,7 +24,8 @@ class LossOptions(TypedDict, total=False):
         "class_mean" per class and then over classes, "sum", or "none" for one value per anchor.
     similarity: "cosine", "dot", "euclidean" (−½‖a−b‖²), or a function of two batches that
         returns the (n, m) matrix (dense backend).
-    backend: "auto", "dense" (the definition, n×m memory) or "tiled" (memory linear in n).
+    backend: "auto", "dense" (the definition, n×m memory), "tiled" (memory linear in n) or "triton"
+        (the same on a CUDA GPU, much faster).
     positives: how multi-hot labels make positives: "any" shared label, or weighed by "jaccard".
     weights: one non-negative weight per sample; weighs anchors.
     ignore_label: the label of unlabelled samples; they are no anchors.

@@ -4,6 +4,7 @@ from sincere.runs.checkpoints import Checkpoint, newest_checkpoint, newest_step,
 from sincere.runs.files import WriteError, read_json, write_json
 from sincere.runs.folder import RunFolder
 from sincere.runs.metrics import MetricsLog, read_metrics
+from sincere.runs.model import load_weights, model_description, save_model
 from sincere.runs.provenance import provenance
 from sincere.runs.tensor_files import load_tensors, save_tensors
 
@@ -13,12 +14,15 @@ __all__ = [
     "RunFolder",
     "WriteError",
     "load_tensors",
+    "load_weights",
+    "model_description",
     "newest_checkpoint",
     "newest_step",
     "provenance",
     "read_json",
     "read_metrics",
     "save_checkpoint",
+    "save_model",
     "save_tensors",
     "write_json",
 ]

@@ -7,7 +7,6 @@ Both files are written and made durable under another name, and the folder is th
 a checkpoint is half there, and the previous one is deleted only afterwards.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -21,7 +20,7 @@ from torch import Tensor
 
 from sincere.errors import InputError
 from sincere.runs.files import TEMPORARY, explained_write, read_json, sync_folder, write_durably
-from sincere.runs.tensor_files import tensor_bytes, tensors_from_bytes
+from sincere.runs.tensor_files import digest_of, tensor_bytes, tensors_from_bytes
 
 TENSORS, STATE = "tensors.safetensors", "state.json"
 NAME = re.compile(r"step-(\d{9,})")
@@ -46,7 +45,7 @@ def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, Tensor], stat
         return final
     beside = folder / (final.name + TEMPORARY)
     content = tensor_bytes(tensors)
-    described = {**state, "step": step, "digest": _digest(content)}
+    described = {**state, "step": step, "digest": digest_of(content)}
     text = json.dumps(described, indent=2, ensure_ascii=False)
     with explained_write(final, len(content) + len(text)):
         try:
@@ -79,7 +78,7 @@ def newest_checkpoint(folder: Path) -> Checkpoint | None:
     state = read_json(place / STATE)
     content = (place / TENSORS).read_bytes() if (place / TENSORS).exists() else b""
     tensors = tensors_from_bytes(content, place / TENSORS)
-    if state.get("digest") != _digest(content):
+    if state.get("digest") != digest_of(content):
         raise InputError(
             f"{place / TENSORS} is not what {STATE} beside it describes: one of them was changed or copied "
             "incompletely. Delete that folder to start again, or restore it from a copy."
@@ -99,7 +98,3 @@ def _clear(folder: Path, *, keep: list[str]) -> None:
     for place in folder.iterdir():
         if place.name not in keep and place.name.startswith("step-"):
             shutil.rmtree(place, ignore_errors=True)
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -14,7 +14,7 @@ CONTENTS = {
     "metrics.jsonl": "one JSON object a line: losses by step, validation accuracy by epoch",
     "checkpoint/": "the newest resumable state: tensors as safetensors, the rest as JSON, nothing pickled",
     "model.safetensors": "the trained weights: a plain state dict of the encoder and its head",
-    "model.json": "how to build the model around the weights, and how to prepare its inputs",
+    "model.json": "how to build the model around the weights, how to prepare its inputs, and the weights' digest",
     "embeddings/": "train.npz, validation.npz, test.npz: embeddings, features, labels, class names",
     "evaluation.json": "accuracies with their intervals, once `sincere evaluate` has run",
     "geometry.json": "the shape of the test embeddings, once `sincere report` has run",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 import torch
 
-OPTIONAL = ("safetensors", "scikit-learn", "torchvision", "timm", "triton")
+OPTIONAL = ("safetensors", "scikit-learn", "torchvision", "timm", "sentence-transformers", "transformers", "triton")
 
 
 def provenance(*, seed: int) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Tensors on disk as safetensors: reading one never runs code, and a pickle is refused before it is opened."""
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,28 +30,42 @@ def tensor_bytes(tensors: Mapping[str, Tensor], *, metadata: Mapping[str, str] |
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file, on the CPU."""
+    return tensors_from_bytes(file_content(path), path)
+
+
+def file_content(path: Path) -> bytes:
+    """The bytes of a file of tensors."""
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except FileNotFoundError:
         raise InputError(
             f"{path} does not exist: is {path.parent} the folder of a run that has come this far?"
         ) from None
-    return tensors_from_bytes(content, path)
 
 
 def tensors_from_bytes(content: bytes, path: Path) -> dict[str, Tensor]:
     """As `load_tensors`, of bytes that were read already; `path` names them in errors."""
-    if content.startswith(PICKLES):
-        raise InputError(
-            f"{path} must be a safetensors file: it is a pickle (torch.save), and loading one can run any code in it. "
-            "Convert it where you trust it: load with torch.load(..., weights_only=True), save with safetensors."
-        )
+    check_no_pickle(content, path)
     safetensors = _safetensors()
     try:
         tensors: dict[str, Tensor] = safetensors.load(content)
     except Exception as error:  # the library raises its own type, and others for headers that are not UTF-8
         raise InputError(f"{path} must be a whole safetensors file: {error}.") from error
     return tensors
+
+
+def check_no_pickle(content: bytes, path: Path) -> None:
+    """Refuse what torch.save has written, by its first bytes."""
+    if content.startswith(PICKLES):
+        raise InputError(
+            f"{path} must be a safetensors file: it is a pickle (torch.save), and loading one can run any code in it. "
+            "Convert it where you trust it: load with torch.load(..., weights_only=True), save with safetensors."
+        )
+
+
+def digest_of(content: bytes) -> str:
+    """By which the bytes of a file are known again."""
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def load_into(module: torch.nn.Module, tensors: Mapping[str, Tensor], path: Path | str) -> None:

@@ -27,6 +27,7 @@ class Position:
 def run_state(session: Session, position: Position, meter: Meter) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Everything to resume from; all processes call it together, since each has a queue of its own."""
     parts = session.parts
+    session.temperature()  # raises where it has overflowed, which need not show in the loss: no state to go on from
     tensors: dict[str, Tensor] = {}
     modules = {"network": parts.network, "objective": parts.objective, "follower": parts.memory.follower}
     for name, module in modules.items():

@@ -9,7 +9,7 @@ import torch
 
 from sincere.data import LabelledData, Splits, open_data
 from sincere.embeddings.embed import embed
-from sincere.runs import RunFolder, newest_checkpoint, read_metrics, save_checkpoint, save_tensors, write_json
+from sincere.runs import RunFolder, newest_checkpoint, read_metrics, save_checkpoint, save_model
 from sincere.runs.files import explained_write
 from sincere.runs.folder import Split
 from sincere.train.batches import EpochPlan
@@ -159,7 +159,7 @@ class Loop:
         while position.place < len(plan):
             share = session.rate(position.step) / session.config.optimizer.lr
             batch, before = plan.batch(position.place), plan.epochs_before(position.place)
-            loss = session.step(batch, step=position.step, epoch=before, share=share)
+            loss = session.step(batch, step=position.step, epochs_before=before, share=share)
             meter.add(loss, plan.size(position.place))
             position.step, position.place = position.step + 1, position.place + 1
             self.progress.tick(position.step)
@@ -246,8 +246,7 @@ class Loop:
                     made, place = embed(session.model, session.parts.views, part), self.folder.embeddings(name)
                     with explained_write(place, made.embeddings.nbytes):
                         made.save(place)
-            write_json(self.folder.model, session.description.to_json())
-            save_tensors(self.folder.weights, session.model.state_dict(), metadata={"format": "pt"})
+            save_model(self.folder, session.description.to_json(), session.model.state_dict())
         self.processes.wait()
 
     def _record(self, signal: int | None) -> TrainedRun:

@@ -15,7 +15,17 @@ from sincere.train.excess import batch_floor
 
 
 class DivergedError(ArithmeticError):
-    """The loss is no longer a number; going on would only overwrite what was good."""
+    """The loss, or its temperature, is no longer a number; going on would only overwrite what was good."""
+
+
+def finite(value: float, name: str) -> float:
+    """The value of what a run moves, if it still is a number."""
+    if not isfinite(value):
+        raise DivergedError(
+            f"the {name} became {value} within the last steps. The checkpoint before it is kept. A lower learning "
+            "rate, a longer warm-up, optimizer.clip_norm, or bf16 in place of fp16 are the usual cures."
+        )
+    return value
 
 
 @dataclass(frozen=True)
@@ -56,7 +66,7 @@ class Meter:
         """The interval up to batch `place`; begins a new one. Waits for the device."""
         # Floors first: they are the CPU's work, and the device is still busy with the last steps.
         floor = sum(map(self.floor_of, plan.class_counts(self.first, place))) if self.floor_of else 0.0
-        loss, steps = self._finite_total(), place - self.first
+        loss, steps = finite(float(self.total), "loss"), place - self.first
         self.epoch = Sums(self.epoch.loss + loss, self.epoch.floor + floor, self.epoch.steps + steps)
         now = perf_counter()
         rate = self.samples / max(now - self.since, 1e-9)
@@ -71,16 +81,7 @@ class Meter:
 
     def state(self) -> dict[str, Any]:
         """As JSON; waits for the device."""
-        return {"total": self._finite_total(), "first": self.first, "epoch": asdict(self.epoch)}
-
-    def _finite_total(self) -> float:
-        total = float(self.total)
-        if not isfinite(total):
-            raise DivergedError(
-                f"the loss became {total} within the last steps. The checkpoint before it is kept. A lower learning "
-                "rate, a longer warm-up, optimizer.clip_norm, or bf16 in place of fp16 are the usual cures."
-            )
-        return total
+        return {"total": finite(float(self.total), "loss"), "first": self.first, "epoch": asdict(self.epoch)}
 
     def load_state(self, state: dict[str, Any]) -> None:
         self.total.fill_(state["total"])

@@ -9,6 +9,8 @@ from sincere.train.meter import Reading
 
 Show = Literal["auto", "plain", "off"]
 SECONDS_BETWEEN_LINES = 10.0  # a log keeps every line, so it gets few
+GAP = "  "
+SHORTEST_BAR, GOOD_BAR, LONGEST_BAR = 5, 10, 40  # cells
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,8 @@ class PlainLines:
             return
         self.last = now
         left = (now - self.began) / max(step - self.done, 1) * (self.length.steps - step)
-        self.say(
-            f"epoch {epoch}/{self.length.epochs}  step {step:,}/{self.length.steps:,}  {in_words(reading)}  "
-            f"{clock(left)} left"
-        )
+        place = (f"epoch {epoch}/{self.length.epochs}", f"step {step:,}/{self.length.steps:,}")
+        self.say(GAP.join([*place, *said(reading).values(), f"{clock(left)} left"]))
 
     def say(self, words: str) -> None:
         print(words, file=sys.stderr, flush=True)
@@ -74,32 +74,73 @@ class LiveLine:
 
     def __init__(self, length: Length, done: int) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as RichProgress
+        from rich.progress import ProgressColumn, Task
+        from rich.table import Column
+
+        class Line(ProgressColumn):
+            def render(self, task: Task) -> Any:
+                return _FittingLine(task)
 
         self.length = length
-        columns: list[Any] = [
-            TextColumn("epoch {task.fields[epoch]}"),
-            BarColumn(),
-            TextColumn("{task.fields[reading]}"),
-            TimeRemainingColumn(compact=True),
-            TextColumn("left"),
-        ]
-        self.bar = RichProgress(*columns, console=Console(stderr=True), transient=True)
-        self.task = self.bar.add_task("", total=length.steps, completed=done, epoch=f"–/{length.epochs}", reading="")
+        line = Line(table_column=Column(ratio=1))
+        self.bar = RichProgress(line, console=Console(stderr=True), transient=True, expand=True)
+        self.task = self.bar.add_task("", total=length.steps, completed=done, epoch=f"–/{length.epochs}", reading=None)
         self.bar.start()
 
     def tick(self, step: int) -> None:
         self.bar.update(self.task, completed=step)
 
     def reading(self, step: int, epoch: int, reading: Reading) -> None:
-        self.bar.update(self.task, epoch=f"{epoch}/{self.length.epochs}", reading=in_words(reading))
+        self.bar.update(self.task, epoch=f"{epoch}/{self.length.epochs}", reading=reading)
 
     def say(self, words: str) -> None:
         self.bar.console.print(words, highlight=False, markup=False)
 
     def close(self) -> None:
         self.bar.stop()
+
+
+class _FittingLine:
+    """A line as wide as the terminal: the bar takes what the words leave, and words go before the bar gets too short.
+
+    Percentage, loss and time left stay in any case. The others go in this order: samples/s, excess, epoch, the bar.
+    """
+
+    def __init__(self, task: Any) -> None:
+        self.task = task
+
+    def __rich_console__(self, console: Any, options: Any) -> Any:
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+
+        task, words = self.task, self.words(options.max_width)
+        room = min(options.max_width - _length(words) - len(GAP), LONGEST_BAR)
+        cells: list[Any] = list(words.values())
+        if room >= SHORTEST_BAR:
+            bar = ProgressBar(total=task.total, completed=task.completed, width=room)
+            cells.insert(1 if "epoch" in words else 0, bar)
+        line = Table.grid(padding=(0, len(GAP), 0, 0))
+        for _ in cells:
+            line.add_column(no_wrap=True)
+        line.add_row(*cells)
+        yield line
+
+    def words(self, width: int) -> dict[str, str]:
+        """What is said on a line of this width, by name."""
+        task, reading = self.task, self.task.fields["reading"]
+        left = "-:--" if task.time_remaining is None else clock(task.time_remaining)
+        words = {"epoch": f"epoch {task.fields['epoch']}", "share": f"{int(task.percentage)} %"}
+        if reading is not None:
+            words |= said(reading)
+        words["left"] = f"{left} left"
+        for name in ("rate", "excess", "epoch"):
+            if _length(words) + len(GAP) + GOOD_BAR <= width:
+                return words
+            words.pop(name, None)
+        if _length(words) <= width:
+            return words
+        return {name: word.removeprefix("loss ").removesuffix(" left") for name, word in words.items()}
 
 
 def build_progress(show: Show, length: Length, *, done: int, leader: bool) -> Progress:
@@ -114,10 +155,19 @@ def build_progress(show: Show, length: Length, *, done: int, leader: bool) -> Pr
     return PlainLines(length, done)
 
 
-def in_words(reading: Reading) -> str:
-    """`loss 1.234  excess 1.220  9,120 samples/s`."""
-    excess = "" if reading.excess is None else f"  excess {reading.excess:.4f}"
-    return f"loss {reading.loss:.4f}{excess}  {reading.rate:,.0f} samples/s"
+def _length(words: dict[str, str]) -> int:
+    return len(GAP.join(words.values()))
+
+
+def said(reading: Reading) -> dict[str, str]:
+    """`loss 1.2345`, `excess 1.2200`, `9,120 samples/s`, by name."""
+    excess = {} if reading.excess is None else {"excess": f"excess {_number(reading.excess)}"}
+    return {"loss": f"loss {_number(reading.loss)}", **excess, "rate": f"{reading.rate:,.0f} samples/s"}
+
+
+def _number(value: float) -> str:
+    """Four digits behind the point; few in all where the number is large, as it is while a run diverges."""
+    return f"{value:.4f}" if abs(value) < 10_000 else f"{value:.3e}"
 
 
 def clock(seconds: float) -> str:

@@ -1,6 +1,7 @@
 """From a configuration and its data to everything that a run works with, on its device."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +13,7 @@ from sincere.errors import InputError, OptionError
 from sincere.train.batches import Planner
 from sincere.train.excess import has_floor
 from sincere.train.memory import Memory
-from sincere.train.meter import Meter, floor_function
+from sincere.train.meter import Meter, finite, floor_function
 from sincere.train.network import Network, build_classifier
 from sincere.train.objective import ObjectiveLoss
 from sincere.train.optimizer import build_optimizers
@@ -51,9 +52,14 @@ class Session:
         return learning_rate(self.config.schedule, lr, step=step, steps_per_epoch=len(self.planner), epochs=epochs)
 
     def temperature(self) -> float | None:
-        """Of the contrastive loss, read from the device if it is learned."""
+        """Of the contrastive loss, read from the device if it is learned.
+
+        One that grew to infinity is refused: every similarity is 0 then, and the loss a number that says nothing.
+        """
         temperature = self.parts.objective.temperature
-        return float(temperature.detach()) if isinstance(temperature, Tensor) else temperature
+        if isinstance(temperature, Tensor):
+            return finite(float(temperature.detach()), "learned temperature")
+        return temperature
 
     def meter(self) -> Meter:
         """A meter for this objective: a floor is known where the contrasts are the batch and nothing else."""
@@ -96,6 +102,9 @@ def describe(config: TrainConfig, data: LabelledData) -> ModelDescription:
     encoder = default_encoder(data.kind, shape) if config.encoder.name == "auto" else config.encoder.name
     if encoder.startswith("sentence-transformers:"):
         shape = (2 * shape[0], 1)  # its own tokens, of which a word has one or two
+        folder = Path(encoder.partition(":")[2])
+        if folder.is_dir():  # the run may be loaded from elsewhere
+            encoder = f"sentence-transformers:{folder.resolve()}"
     return ModelDescription(
         form=data.form,
         class_names=data.class_names,
@@ -156,5 +165,10 @@ def _tokenized(splits: Splits, model: EmbeddingModel) -> Splits:
             raise InputError("an encoder with a tokenizer of its own needs the texts: the data must keep `shown`.")
         return replace(data, inputs=tokenize(data.shown))
 
-    validation = None if splits.validation is None else one(splits.validation)
-    return replace(splits, train=one(splits.train), validation=validation, test=one(splits.test))
+    made = [None if data is None else one(data) for data in (splits.train, splits.validation, splits.test)]
+    # As many tokens as the longest text has: a transformer takes as long for padding as for words.
+    most = max(int((data.inputs != 0).any(dim=2).sum(dim=1).max()) for data in made if data is not None and len(data))
+    train, validation, test = (None if data is None else replace(data, inputs=data.inputs[:, :most]) for data in made)
+    assert train is not None
+    assert test is not None
+    return replace(splits, train=train, validation=validation, test=test)

@@ -30,7 +30,10 @@ class WordDropout(Stage):
 
 @dataclass(frozen=True)
 class PieceDropout(Stage):
-    """Each piece of each word left out with probability `share`, so that no spelling is relied upon alone."""
+    """Each piece of each word left out with probability `share`, so that no spelling is relied upon alone.
+
+    Nothing is left out where words have one piece, as tokens have: `WordDropout` does that, and leaves a word at least.
+    """
 
     share: float = 0.1
     name: ClassVar[str] = "pieces"
@@ -39,7 +42,9 @@ class PieceDropout(Stage):
         check_share("share", self.share)
 
     def numbers(self, shape: Shape) -> int:
-        return shape[0] * shape[1]
+        return shape[0] * shape[1] if shape[1] > 1 else 0
 
     def __call__(self, samples: Tensor, numbers: Tensor) -> Tensor:
+        if samples.shape[2] == 1:
+            return samples
         return samples * (numbers.reshape(samples.shape) >= self.share)
