@@ -22,6 +22,7 @@ from sincere.data import stratified_split
 from sincere.embeddings import EmbeddingSet
 from sincere.estimators import ContrastiveTransformer
 from sincere.geometry import Geometry, describe
+from sincere.report.palette import cosines_map
 
 WITHIN, BETWEEN, TARGET = "#0072B2", "#D55E00", "#009E73"  # Okabe and Ito
 
@@ -58,10 +59,10 @@ def draw_histograms(axes: Axes, found: Geometry) -> None:
 
 def draw_means(axes: Axes, found: Geometry) -> None:
     means = np.array(found.similarity.means)
-    image = axes.imshow(means, vmin=-1, vmax=1, cmap="cividis")
+    image = axes.imshow(means, vmin=-1, vmax=1, cmap=cosines_map())
     for a in range(len(means)):
         for b in range(len(means)):
-            colour = "black" if means[a, b] > 0.1 else "white"
+            colour = "white" if abs(means[a, b]) > 0.6 else "black"
             axes.text(
                 b,
                 a,

@@ -149,7 +149,7 @@ def _draw_heatmaps(figure: "Figure", supcon: PairSimilarity, sincere: PairSimila
     axes = figure.subplots(1, 2)
     for axis, title, found in zip(axes, ("SupCon", "SINCERE"), (supcon, sincere), strict=True):
         cells = [[float("nan") if cell is None else cell for cell in row] for row in found.means]
-        image = axis.imshow(cells, vmin=-1, vmax=1, cmap="cividis")
+        image = axis.imshow(cells, vmin=-1, vmax=1, cmap="PuOr")
         places = range(len(found.class_names))
         axis.set_title(f"{title}: within {_known(found.within):.2f}, between {_known(found.between):.2f}", fontsize=10)
         if len(places) <= 20:
