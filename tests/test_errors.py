@@ -1,5 +1,6 @@
 """Bad input: the error says what must hold, what came, and what to do."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -9,6 +10,8 @@ from sincere.errors import InputError, OptionError
 
 Z, Y = torch.randn(6, 3), torch.tensor([0, 0, 1, 1, 2, 2])
 HOT = torch.ones(6, 4, dtype=torch.int64)
+NAMES = ["cat", "cat", "dog", "dog", "eel", "eel"]
+NUMBERED = "torch.as_tensor(np.unique(labels, return_inverse=True)[1])"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +141,38 @@ HOT = torch.ones(6, 4, dtype=torch.int64)
             ["one number", "(6,)"],
         ),
         (lambda: sincere.diagnose(Z.numpy(), Y), InputError, ["embeddings", "torch.Tensor", "ndarray"]),
-        (lambda: sincere.diagnose(Z, HOT), InputError, ["integer class", "(6, 4)"]),
+        (
+            lambda: sincere.diagnose(Z, HOT),
+            InputError,
+            ["integer class", "(6, 4)", "labels.int().argmax(dim=1)", "one class at a time", "labels[:, c].long()"],
+        ),
+        (lambda: sincere.diagnose(Z, Y[:, None]), InputError, ["integer class", "(6, 1)", ".squeeze(1)"]),
+        (lambda: sincere.diagnose(Y, Z), InputError, ["embeddings come first", "Swap"]),
+        (lambda: sincere.SINCERELoss()(Z), InputError, ["labels must be given", "one class per sample", "InfoNCELoss"]),
+        (lambda: sincere.SINCERELoss()(Z, NAMES), InputError, ["list of names", NUMBERED]),
+        (lambda: sincere.SINCERELoss()(Z, tuple(NAMES)), InputError, ["tuple of names", NUMBERED]),
+        (lambda: SF.sincere(Z, np.array(NAMES)), InputError, ["ndarray of names", NUMBERED]),
+        (lambda: SF.sincere(Z, np.array(NAMES, dtype=object)), InputError, ["ndarray of names", NUMBERED]),
+        (lambda: SF.sincere(Z, Y.numpy()), InputError, ["got ndarray. Use torch.as_tensor(...)."]),
+        (lambda: SF.sincere(Z, []), InputError, ["got list. Use torch.as_tensor(...)."]),
+        (lambda: SF.sincere(Y, Z), InputError, ["embeddings come first", "int64 numbers (6,)", "(6, 3)", "Swap"]),
+        (lambda: SF.supcon(Y.int(), Z.view(6, 1, 3)), InputError, ["embeddings come first", "int32", "(6, 1, 3)"]),
+        (lambda: SF.spread(Y[:3], Z.view(3, 2, 3)), InputError, ["embeddings come first", "Swap"]),
+        (lambda: SF.soft_label(Y, Z), InputError, ["embeddings come first", "Swap"]),
+        (lambda: SF.sincere(Z, Y, Y, Z), InputError, ["contrast_embeddings come first", "Swap"]),
+        (lambda: sincere.LabelQueue(4, 3).enqueue(Y, Z), InputError, ["embeddings come first", "Swap"]),
+        (lambda: SF.sincere(Y, Y), InputError, ["floating-point", ".float()"]),
+        (lambda: SF.infonce(Z.view(3, 2, 3), Y[:3]), InputError, ["no labels", "int64 (3,)", "SINCERELoss"]),
+        (
+            lambda: SF.sincere(torch.randn(2, 6, 3), Y),
+            InputError,
+            ["expected (2,)", "got (6,)", "(v, b, d), 2 views of 6 samples", ".transpose(0, 1)"],
+        ),
+        (lambda: SF.sincere(torch.randn(2, 6, 3), HOT), InputError, ["got (6, 4)", ".transpose(0, 1)"]),
+        (lambda: SF.soft_label(torch.randn(2, 6, 3), HOT.float()), InputError, ["(6, 4)", ".transpose(0, 1)"]),
+        (lambda: SF.sincere(Z.view(3, 2, 3), Y), InputError, ["expected (3,)", "one label a sample", "2 views"]),
+        (lambda: SF.soft_label(Z.view(3, 2, 3), HOT.float()), InputError, ["(3, classes)", "one label a sample"]),
+        (lambda: sincere.LabelQueue(4, 3).enqueue(Z.view(3, 2, 3), Y), InputError, ["one label a sample"]),
     ],
 )
 def test_message(call, error, words):
@@ -161,3 +195,21 @@ def test_check_finite_names_the_rows(bad):
 def test_errors_are_value_errors():
     assert issubclass(InputError, ValueError)
     assert issubclass(OptionError, ValueError)
+
+
+def test_the_advice_about_labels_works():
+    numbered = torch.as_tensor(np.unique(NAMES, return_inverse=True)[1])
+    assert torch.equal(SF.sincere(Z, numbered), SF.sincere(Z, Y))
+    one_hot = torch.nn.functional.one_hot(Y)
+    for rows in (one_hot, one_hot.bool()):
+        assert sincere.diagnose(Z, rows.int().argmax(dim=1)) == sincere.diagnose(Z, Y)
+        assert sincere.diagnose(Z, rows[:, 1].long()).class_counts == {0: 4, 1: 2}
+    stacked, y = torch.randn(2, 6, 3), Y
+    assert SF.sincere(stacked.transpose(0, 1), y).isfinite()
+
+
+@pytest.mark.parametrize("labels", [Y[:5], torch.arange(4), HOT[:3], torch.zeros(2, 2, 2), torch.tensor(1)])
+def test_no_hint_about_views_where_views_do_not_explain_the_labels(labels):
+    with pytest.raises(InputError) as raised:
+        SF.sincere(torch.randn(9, 7, 3), labels)
+    assert str(raised.value).endswith(f"got {tuple(labels.shape)}.")

@@ -6,6 +6,7 @@ None of these reads a tensor's values except `check_finite`, so that no check ma
 import importlib
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
@@ -36,29 +37,38 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
         raise OptionError(f"{name} must be one of {', '.join(map(repr, allowed))}: got {value!r}.{hint}")
 
 
-def check_temperature(temperature: object) -> None:
+def check_flag(name: str, value: object) -> None:
+    """Refuse what is neither True nor False: "no" would count as yes."""
+    if not isinstance(value, bool):
+        raise OptionError(f"{name} must be True or False: got {value!r}.")
+
+
+def check_temperature(temperature: object, name: str = "temperature") -> None:
     """A temperature is a positive finite number, or a tensor with one element."""
     if isinstance(temperature, Tensor):
         if temperature.numel() != 1 or not temperature.is_floating_point():
             raise OptionError(
-                "temperature as a tensor must hold one floating-point number: "
+                f"{name} as a tensor must hold one floating-point number: "
                 f"got shape {shape_of(temperature)}, {temperature.dtype}."
             )
         return
     if isinstance(temperature, bool) or not isinstance(temperature, (int, float)):
-        raise OptionError(f"temperature must be a number or a tensor: got {type(temperature).__name__}.")
+        raise OptionError(f"{name} must be a number or a tensor: got {type(temperature).__name__}.")
     if not 0 < temperature < float("inf"):
-        raise OptionError(
-            f"temperature must be positive and finite: got {temperature}. "
-            "Usual values lie between 0.05 and 0.5; the papers use 0.1."
-        )
+        usual = "Usual values lie between 0.05 and 0.5; the papers use 0.1." if name == "temperature" else ""
+        raise OptionError(f"{name} must be positive and finite: got {temperature}. {usual}".rstrip())
 
 
-def check_embeddings(name: str, embeddings: object) -> None:
-    """Embeddings are floating-point, (n, d) or (b, v, d)."""
+def check_embeddings(name: str, embeddings: object, labels: object = None) -> None:
+    """Embeddings are floating-point, (n, d) or (b, v, d); `labels`, where they came along, tell a swap of the two."""
     if not isinstance(embeddings, Tensor):
         raise InputError(f"{name} must be a torch.Tensor: got {type(embeddings).__name__}.")
     if not embeddings.is_floating_point():
+        if embeddings.ndim == 1 and _could_be_embeddings(labels):
+            raise InputError(
+                f"{name} come first, and labels second: got {embeddings.dtype} numbers {shape_of(embeddings)} first, "
+                f"which look like labels, and {labels.dtype} {shape_of(labels)} second. Swap the two."
+            )
         raise InputError(f"{name} must be floating-point: got {embeddings.dtype}. Call .float() on it.")
     if embeddings.ndim not in (2, 3):
         raise InputError(
@@ -66,6 +76,10 @@ def check_embeddings(name: str, embeddings: object) -> None:
         )
     if embeddings.shape[-1] == 0:
         raise InputError(f"{name} must have at least one dimension per embedding: got {shape_of(embeddings)}.")
+
+
+def _could_be_embeddings(tensor: object) -> TypeGuard[Tensor]:
+    return isinstance(tensor, Tensor) and tensor.is_floating_point() and tensor.ndim in (2, 3)
 
 
 def check_finite(name: str, tensor: Tensor) -> None:
@@ -80,17 +94,18 @@ def check_finite(name: str, tensor: Tensor) -> None:
         )
 
 
-def check_labels(name: str, labels: object, samples: int, of: str, device: torch.device) -> None:
-    """Class labels are integers, (samples,) or multi-hot (samples, classes), on the embeddings' device."""
+def check_labels(
+    name: str, labels: object, samples: int, of: str, device: torch.device, *, views: int | None = None
+) -> None:
+    """Class labels are integers, (samples,) or multi-hot (samples, classes), on the embeddings' device.
+
+    `views` of embeddings (b, v, d) is v: it tells what a wrong number of labels comes from.
+    """
     if not isinstance(labels, Tensor):
-        raise InputError(f"{name} must be a torch.Tensor: got {type(labels).__name__}. Use torch.as_tensor(...).")
+        raise InputError(_no_tensor_of_labels(name, labels, of))
     if labels.ndim not in (1, 2) or labels.shape[0] != samples:
-        hint = ""
-        if labels.ndim == 1 and labels.shape[0] and samples == 2 * labels.shape[0]:
-            b = labels.shape[0]
-            hint = f" For 2 views pass {of} as ({b}, 2, d)."
-        elif labels.ndim == 2 and labels.shape[1] == 1:
-            hint = " Call .squeeze(1) on it."
+        is_column = labels.ndim == 2 and labels.shape[1] == 1
+        hint = " Call .squeeze(1) on it." if is_column else hint_about_views(labels, samples, of, views)
         raise InputError(
             f"{name} must hold one class per sample of {of}: expected ({samples},), or ({samples}, classes) "
             f"for multi-hot labels, got {shape_of(labels)}.{hint}"
@@ -110,6 +125,34 @@ def check_labels(name: str, labels: object, samples: int, of: str, device: torch
         )
         raise InputError(f"{name} must be integers or booleans: got {labels.dtype}. {fix}")
     check_device(name, labels, of, device)
+
+
+def _no_tensor_of_labels(name: str, labels: object, of: str) -> str:
+    if labels is None:
+        return (
+            f"{name} must be given, one class per sample of {of}: got None. "
+            "The loss that needs no labels is InfoNCELoss, of views (b, v, d)."
+        )
+    first = labels[0] if isinstance(labels, (list, tuple)) and labels else None
+    kind = getattr(getattr(labels, "dtype", None), "kind", "")  # of NumPy and pandas: U and S are strings, O objects
+    are_names = isinstance(first, (str, bytes)) or kind in ("U", "S", "O")
+    number = "np.unique(labels, return_inverse=True)[1]"  # which torch.as_tensor takes, while it takes no strings
+    advice = f"Number the classes: torch.as_tensor({number})." if are_names else "Use torch.as_tensor(...)."
+    return f"{name} must be a torch.Tensor: got {type(labels).__name__}{' of names' if are_names else ''}. {advice}"
+
+
+def hint_about_views(labels: Tensor, samples: int, of: str, views: int | None) -> str:
+    """What to do where there are as many labels as only views explain; `views` is v of embeddings (b, v, d)."""
+    rows = labels.shape[0] if labels.ndim in (1, 2) else 0
+    if rows in (0, samples):
+        return ""
+    if views is None and samples == 2 * rows:
+        return f" For 2 views pass {of} as ({rows}, 2, d)."
+    if rows == views:
+        return f" If {of} came as (v, b, d), {samples} views of {views} samples, call .transpose(0, 1) on them."
+    if views is not None and rows == samples * views:
+        return f" Pass one label a sample, not one a view: the {views} views of a sample share it."
+    return ""
 
 
 def check_device(name: str, tensor: Tensor, of: str, device: torch.device) -> None:

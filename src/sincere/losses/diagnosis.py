@@ -107,9 +107,8 @@ def diagnose(
     settings = settings_from(
         {"temperature": temperature, "similarity": similarity, "ignore_label": ignore_label, "reduction": "mean"}
     )
-    if isinstance(labels, Tensor) and labels.ndim != 1:
-        raise InputError(f"diagnose takes one integer class per sample: expected (n,), got {shape_of(labels)}.")
-    check_embeddings("embeddings", embeddings)
+    check_embeddings("embeddings", embeddings, labels)
+    _check_single_classes(labels)
     with full_precision(embeddings):
         pairs = make_pairs(embeddings, labels, None, None, settings)
         rows = _read_rows(pairs, set_loss)
@@ -128,6 +127,16 @@ def diagnose(
         kl_bound=kl_bound,
     )
     return replace(found, messages=tuple(_messages(found)))
+
+
+def _check_single_classes(labels: object) -> None:
+    if isinstance(labels, Tensor) and labels.ndim != 1:
+        one_hot = "one-hot rows as labels.int().argmax(dim=1)"
+        columns = "multi-hot labels one class at a time, class c against the rest, as labels[:, c].long()"
+        advice = " Call .squeeze(1) on it." if labels.ndim == 2 and labels.shape[1] == 1 else ""
+        if labels.ndim == 2 and labels.shape[1] > 1:
+            advice = f" Pass {one_hot}; {columns}."
+        raise InputError(f"diagnose takes one integer class per sample: expected (n,), got {shape_of(labels)}.{advice}")
 
 
 def _read_rows(pairs: Pairs, set_loss: bool) -> dict[str, Tensor]:

@@ -32,8 +32,13 @@ def eps_supinfonce(
     gives the constant −ε with a zero gradient.
     Differs from: the authors' code, which adds 1e-6 inside the logarithm (4.47018 for 4.46983).
     """
-    if not isinstance(epsilon, (int, float)) or not 0 <= epsilon < float("inf"):
-        raise OptionError(f"epsilon must be a finite number ≥ 0, a margin on sim/temperature: got {epsilon!r}.")
+    check_epsilon(epsilon)
     batch = Batch(embeddings, labels, contrast_embeddings, contrast_labels)
     combination = Combination(mean_softplus=1, margin=float(epsilon), constant=-float(epsilon))
     return combined_loss(combination, batch, options)
+
+
+def check_epsilon(epsilon: object) -> None:
+    is_number = isinstance(epsilon, (int, float)) and not isinstance(epsilon, bool)
+    if not is_number or not 0 <= epsilon < float("inf"):  # type: ignore[operator]
+        raise OptionError(f"epsilon must be a finite number ≥ 0, a margin on sim/temperature: got {epsilon!r}.")

@@ -33,12 +33,7 @@ def infonce(
         options: see :class:`sincere.losses.options.LossOptions`.
     """
     check_embeddings("embeddings", embeddings)
-    ignore_label = settings_from(options).ignore_label
-    if ignore_label >= 0:
-        raise OptionError(
-            "ignore_label must be negative here: InfoNCE has no labels, and takes the samples' numbers 0, 1, 2, … for "
-            f"classes, of which {ignore_label} would be left out. Drop the option, and leave out samples yourself."
-        )
+    check_ignore_label(settings_from(options).ignore_label)
     samples = embeddings.shape[0]
     if contrast_embeddings is None:
         if embeddings.ndim != 3 or embeddings.shape[1] < 2:
@@ -48,6 +43,12 @@ def infonce(
                 "contrast_embeddings."
             )
         return sincere(embeddings, _sample_numbers(samples, embeddings, options), **options)
+    if isinstance(contrast_embeddings, Tensor) and contrast_embeddings.ndim == 1:
+        raise InputError(
+            "InfoNCE takes no labels, since a sample's other views are its positives: got "
+            f"{contrast_embeddings.dtype} {shape_of(contrast_embeddings)} for contrast_embeddings. Call it with "
+            "embeddings (b, v, d) alone, or use a loss with labels, such as SINCERELoss."
+        )
     check_embeddings("contrast_embeddings", contrast_embeddings)
     if contrast_embeddings.shape[0] < samples:
         raise InputError(
@@ -61,6 +62,14 @@ def infonce(
         _sample_numbers(contrast_embeddings.shape[0], embeddings, options),
         **options,
     )
+
+
+def check_ignore_label(ignore_label: int) -> None:
+    if ignore_label >= 0:
+        raise OptionError(
+            "ignore_label must be negative here: InfoNCE has no labels, and takes the samples' numbers 0, 1, 2, … for "
+            f"classes, of which {ignore_label} would be left out. Drop the option, and leave out samples yourself."
+        )
 
 
 def _sample_numbers(samples: int, embeddings: Tensor, options: LossOptions) -> Tensor:

@@ -1,75 +1,30 @@
 """The losses as `nn.Module`s: a module remembers the options, the function of the same name computes."""
 
-from collections.abc import Callable
-from math import log
-from typing import Any, ClassVar, Literal, Unpack
-
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from sincere import functional as SF
-from sincere.checks import check_temperature
-from sincere.errors import OptionError
-from sincere.losses.options import LossOptions, settings_from
+from sincere.losses.contrastive_loss import ContrastiveLoss, remembers_options
+from sincere.losses.eps_supinfonce import check_epsilon
+from sincere.losses.infonce import check_ignore_label
+from sincere.losses.options import Settings
+from sincere.losses.pairs import SoftTargets
+from sincere.losses.set_nce import Method, check_method
+from sincere.losses.soft_label import check_targets
+from sincere.losses.spread import check_alpha
+from sincere.losses.supcon import Form, check_form
+from sincere.types import Backend, Positives, Reduction, Similarity
 
-
-class ContrastiveLoss(nn.Module):
-    """What the losses share: remembered options, and a temperature that is fixed or learned.
-
-    A learned temperature is floor + e^p with the parameter p, so it stays above the floor and never gets stuck there.
-    """
-
-    function: ClassVar[Callable[..., Tensor]]
-
-    def __init__(
-        self, *, learnable_temperature: bool = False, temperature_floor: float = 0.01, **options: Unpack[LossOptions]
-    ) -> None:
-        super().__init__()
-        settings = settings_from(options)
-        if settings.weights is not None:
-            raise OptionError("weights belong to a batch: pass them to the call, loss(embeddings, labels, weights=…).")
-        self.options = options
-        self.own_options: dict[str, Any] = {}  # those that only this loss has
-        self.temperature_floor = temperature_floor
-        self.log_temperature: nn.Parameter | None = None
-        if learnable_temperature:
-            self.log_temperature = nn.Parameter(_log_above_floor(settings.temperature, temperature_floor))
-
-    @property
-    def temperature(self) -> float | Tensor:
-        """The temperature of the next call."""
-        if self.log_temperature is None:
-            return settings_from(self.options).temperature
-        return self.temperature_floor + self.log_temperature.exp()
-
-    def forward(
-        self,
-        embeddings: Tensor,
-        labels: Tensor,
-        contrast_embeddings: Tensor | None = None,
-        contrast_labels: Tensor | None = None,
-        *,
-        weights: Tensor | None = None,
-    ) -> Tensor:
-        return self.function(embeddings, labels, contrast_embeddings, contrast_labels, **self.call_options(weights))
-
-    def call_options(self, weights: Tensor | None) -> dict[str, Any]:
-        """The remembered options with what changes from call to call."""
-        return {**self.options, **self.own_options, "temperature": self.temperature, "weights": weights}
-
-    def extra_repr(self) -> str:
-        shown: dict[str, Any] = {**self.options, **self.own_options}
-        if self.log_temperature is not None:
-            shown["temperature"] = f"{float(torch.as_tensor(self.temperature).detach()):.4g} (learned)"
-        return ", ".join(f"{name}={value!r}" for name, value in shown.items())
-
-
-def _log_above_floor(temperature: float | Tensor, floor: float) -> Tensor:
-    check_temperature(floor)
-    start = float(torch.as_tensor(temperature).detach())
-    if start <= floor:
-        raise OptionError(f"temperature must start above temperature_floor, {floor}: got {start}.")
-    return torch.tensor(log(start - floor))
+__all__ = [
+    "ContrastiveLoss",
+    "DecoupledLoss",
+    "EpsSupInfoNCELoss",
+    "InfoNCELoss",
+    "SINCERELoss",
+    "SetLoss",
+    "SoftLabelLoss",
+    "SpreadLoss",
+    "SupConLoss",
+]
 
 
 class SINCERELoss(ContrastiveLoss):
@@ -77,6 +32,7 @@ class SINCERELoss(ContrastiveLoss):
 
     Options are given by name; :class:`sincere.losses.options.LossOptions` lists those that every loss takes.
 
+    >>> import torch
     >>> loss = SINCERELoss(temperature=0.1)
     >>> embeddings = torch.randn(8, 16, requires_grad=True)
     >>> loss(embeddings, torch.arange(8) // 2).backward()
@@ -85,35 +41,18 @@ class SINCERELoss(ContrastiveLoss):
     function = staticmethod(SF.sincere)
 
 
-class SupConLoss(ContrastiveLoss):
-    """Module form of :func:`sincere.functional.supcon`: a positive competes with everybody else."""
-
-    function = staticmethod(SF.supcon)
-
-    def __init__(self, *, form: Literal["out", "in"] = "out", **options: Any) -> None:
-        super().__init__(**options)
-        self.own_options = {"form": form}
-
-
 class InfoNCELoss(ContrastiveLoss):
     """Module form of :func:`sincere.functional.infonce`: (b, v, d) embeddings, no labels."""
 
     function = staticmethod(SF.infonce)
 
+    def check_own(self, settings: Settings) -> None:
+        check_ignore_label(settings.ignore_label)
+
     def forward(  # type: ignore[override]  # it is the one loss without labels
         self, embeddings: Tensor, contrast_embeddings: Tensor | None = None, *, weights: Tensor | None = None
     ) -> Tensor:
         return self.function(embeddings, contrast_embeddings, **self.call_options(weights))
-
-
-class EpsSupInfoNCELoss(ContrastiveLoss):
-    """Module form of :func:`sincere.functional.eps_supinfonce`: SINCERE with a margin on sim/temperature."""
-
-    function = staticmethod(SF.eps_supinfonce)
-
-    def __init__(self, *, epsilon: float = 0.25, **options: Any) -> None:
-        super().__init__(**options)
-        self.own_options = {"epsilon": epsilon}
 
 
 class DecoupledLoss(ContrastiveLoss):
@@ -122,14 +61,91 @@ class DecoupledLoss(ContrastiveLoss):
     function = staticmethod(SF.decoupled)
 
 
+class SupConLoss(ContrastiveLoss):
+    """Module form of :func:`sincere.functional.supcon`: a positive competes with everybody else."""
+
+    function = staticmethod(SF.supcon)
+
+    @remembers_options
+    def __init__(
+        self,
+        *,
+        form: Form = "out",
+        temperature: float | Tensor = 0.1,
+        reduction: Reduction = "mean",
+        similarity: Similarity = "cosine",
+        backend: Backend = "auto",
+        positives: Positives = "any",
+        ignore_label: int = -1,
+        ignored_as_negatives: bool = False,
+        include_batch: bool = False,
+        gather: bool = False,
+        check_finite: bool = False,
+        learnable_temperature: bool = False,
+        temperature_floor: float = 0.01,
+    ) -> None:
+        """form: the mean over positives "out" of the logarithm, Eq. 2 of the paper, or "in" it, Eq. 3."""
+
+    def check_own(self, settings: Settings) -> None:
+        check_form(self.own_options["form"])
+
+
+class EpsSupInfoNCELoss(ContrastiveLoss):
+    """Module form of :func:`sincere.functional.eps_supinfonce`: SINCERE with a margin on sim/temperature."""
+
+    function = staticmethod(SF.eps_supinfonce)
+
+    @remembers_options
+    def __init__(
+        self,
+        *,
+        epsilon: float = 0.25,
+        temperature: float | Tensor = 0.1,
+        reduction: Reduction = "mean",
+        similarity: Similarity = "cosine",
+        backend: Backend = "auto",
+        positives: Positives = "any",
+        ignore_label: int = -1,
+        ignored_as_negatives: bool = False,
+        include_batch: bool = False,
+        gather: bool = False,
+        check_finite: bool = False,
+        learnable_temperature: bool = False,
+        temperature_floor: float = 0.01,
+    ) -> None:
+        """epsilon: the margin, a number from 0 up."""
+
+    def check_own(self, settings: Settings) -> None:
+        check_epsilon(self.own_options["epsilon"])
+
+
 class SpreadLoss(ContrastiveLoss):
     """Module form of :func:`sincere.functional.spread`: (b, v, d) embeddings."""
 
     function = staticmethod(SF.spread)
 
-    def __init__(self, *, alpha: float = 0.5, **options: Any) -> None:
-        super().__init__(**options)
-        self.own_options = {"alpha": alpha}
+    @remembers_options
+    def __init__(
+        self,
+        *,
+        alpha: float = 0.5,
+        temperature: float | Tensor = 0.1,
+        reduction: Reduction = "mean",
+        similarity: Similarity = "cosine",
+        backend: Backend = "auto",
+        positives: Positives = "any",
+        ignore_label: int = -1,
+        ignored_as_negatives: bool = False,
+        include_batch: bool = False,
+        gather: bool = False,
+        check_finite: bool = False,
+        learnable_temperature: bool = False,
+        temperature_floor: float = 0.01,
+    ) -> None:
+        """alpha: the share of the term that tells members of a class apart, 0 to 1."""
+
+    def check_own(self, settings: Settings) -> None:
+        check_alpha(self.own_options["alpha"])
 
 
 class SoftLabelLoss(ContrastiveLoss):
@@ -137,9 +153,28 @@ class SoftLabelLoss(ContrastiveLoss):
 
     function = staticmethod(SF.soft_label)
 
-    def __init__(self, *, targets: Literal["classes", "pairs"] = "classes", **options: Any) -> None:
-        super().__init__(**options)
-        self.own_options = {"targets": targets}
+    @remembers_options
+    def __init__(
+        self,
+        *,
+        targets: SoftTargets = "classes",
+        temperature: float | Tensor = 0.1,
+        reduction: Reduction = "mean",
+        similarity: Similarity = "cosine",
+        backend: Backend = "auto",
+        positives: Positives = "any",
+        ignore_label: int = -1,
+        ignored_as_negatives: bool = False,
+        include_batch: bool = False,
+        gather: bool = False,
+        check_finite: bool = False,
+        learnable_temperature: bool = False,
+        temperature_floor: float = 0.01,
+    ) -> None:
+        """targets: what labels are, probabilities of "classes" (n, classes), or weights of "pairs" (n, m)."""
+
+    def check_own(self, settings: Settings) -> None:
+        check_targets(self.own_options["targets"], settings)
 
 
 class SetLoss(ContrastiveLoss):
@@ -147,6 +182,25 @@ class SetLoss(ContrastiveLoss):
 
     function = staticmethod(SF.set_nce)
 
-    def __init__(self, *, method: Literal["auto", "exact", "saddle"] = "auto", **options: Any) -> None:
-        super().__init__(**options)
-        self.own_options = {"method": method}
+    @remembers_options
+    def __init__(
+        self,
+        *,
+        method: Method = "auto",
+        temperature: float | Tensor = 0.1,
+        reduction: Reduction = "mean",
+        similarity: Similarity = "cosine",
+        backend: Backend = "auto",
+        positives: Positives = "any",
+        ignore_label: int = -1,
+        ignored_as_negatives: bool = False,
+        include_batch: bool = False,
+        gather: bool = False,
+        check_finite: bool = False,
+        learnable_temperature: bool = False,
+        temperature_floor: float = 0.01,
+    ) -> None:
+        """method: "exact", "saddle" (an approximation, faster), or "auto", by the size of the batch."""
+
+    def check_own(self, settings: Settings) -> None:
+        check_method(self.own_options["method"])

@@ -2,16 +2,16 @@
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from numbers import Integral
 from typing import ParamSpec, TypedDict, cast, get_args
 
 import torch
 from torch import Tensor
 
-from sincere.checks import check_choice, check_temperature, did_you_mean
+from sincere.checks import check_choice, check_flag, check_temperature, did_you_mean
 from sincere.errors import OptionError
 from sincere.types import Backend, Positives, Reduction, Similarity, SimilarityName
 
@@ -77,6 +77,10 @@ class Settings:
                 f"ignore_label must be an integer, the label of unlabelled samples: got {self.ignore_label!r}. "
                 "Where every sample is labelled, a number that is no class, such as -1, will do."
             )
+        for name in ("ignored_as_negatives", "include_batch", "gather", "check_finite"):
+            check_flag(name, getattr(self, name))
+        if callable(self.similarity):
+            _check_own_similarity(self.backend)
 
     @property
     def bounded(self) -> bool:
@@ -86,7 +90,23 @@ class Settings:
         return self.temperature >= 1 / 32
 
 
-DEFAULTS = {field.name: field.default for field in fields(Settings) if field.default is not MISSING}
+DEFAULTS = {field.name: field.default for field in fields(Settings)}
+OWN_SIMILARITY = "the similarity is the caller's function, and kernels compute inner products"
+
+
+def _check_own_similarity(backend: Backend) -> None:
+    if backend == "tiled":
+        raise OptionError(
+            'backend="tiled" computes similarities tile by tile from inner products, and a function of the '
+            'caller\'s gives whole matrices: use backend="dense" or "auto" with it.'
+        )
+    if backend == "triton":
+        raise refused_kernels(OWN_SIMILARITY)
+
+
+def refused_kernels(reason: str) -> OptionError:
+    """The refusal of a backend that was asked for by name."""
+    return OptionError(f'backend="triton" cannot run here: {reason}. Use backend="auto", which picks one that can.')
 
 
 def settings_from(options: LossOptions) -> Settings:
@@ -106,11 +126,15 @@ def _checked_once(items: tuple[tuple[str, type, object], ...]) -> Settings:
 
 
 def _checked(options: LossOptions) -> Settings:
-    for name in options:
-        if name not in DEFAULTS:
-            hint = did_you_mean(name, DEFAULTS)
-            raise OptionError(f"unknown option {name!r}.{hint} Options: {', '.join(DEFAULTS)}.")
+    check_names(options, DEFAULTS)
     return Settings(**options)
+
+
+def check_names(options: Iterable[str], known: Collection[str]) -> None:
+    """Refuse a name that is no option, with a guess at what was meant."""
+    for name in options:
+        if name not in known:
+            raise OptionError(f"unknown option {name!r}.{did_you_mean(name, known)} Options: {', '.join(known)}.")
 
 
 P = ParamSpec("P")
@@ -145,8 +169,8 @@ def signature_with_options(function: Callable[..., object]) -> inspect.Signature
     signature = inspect.signature(function)
     own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
     shared = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
-        for name, default in DEFAULTS.items()
-        if name not in signature.parameters
+        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
+        for field in fields(Settings)
+        if field.name not in signature.parameters
     ]
     return signature.replace(parameters=[*own, *shared])

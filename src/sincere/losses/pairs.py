@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from sincere.checks import check_device, check_embeddings, check_finite, check_labels, shape_of
+from sincere.checks import check_device, check_embeddings, check_finite, check_labels, hint_about_views, shape_of
 from sincere.errors import InputError, OptionError
 from sincere.losses.gather import gather_rows, rank, rows_per_process
 from sincere.losses.options import Settings
@@ -84,13 +84,14 @@ def make_pairs(
 ) -> Pairs:
     """Check and unify the input of a loss; `soft` names the kind of label that is no hard class."""
     _check_combination(contrast_embeddings, contrast_labels, settings, soft)
-    check_embeddings("embeddings", embeddings)
+    check_embeddings("embeddings", embeddings, labels)
     if soft == "pairs":
         anchors, others = _samples_with_pair_weights(embeddings, labels, contrast_embeddings)
     else:
         anchors = _samples("embeddings", embeddings, "labels", labels, soft)
         others = None
         if contrast_embeddings is not None and contrast_labels is not None:
+            check_embeddings("contrast_embeddings", contrast_embeddings, contrast_labels)
             others = _samples("contrast_embeddings", contrast_embeddings, "contrast_labels", contrast_labels, soft)
             _check_contrasts(anchors, others)
     if settings.check_finite:
@@ -131,11 +132,11 @@ def in_full_precision(embeddings: Tensor) -> Tensor:
 
 
 def _samples(name: str, embeddings: Tensor, label_name: str, labels: Tensor, soft: SoftTargets | None) -> Samples:
-    check_embeddings(name, embeddings)
     if soft == "classes":
-        _check_soft_labels(label_name, labels, embeddings)
+        _check_soft_labels(label_name, labels, name, embeddings)
     else:
-        check_labels(label_name, labels, embeddings.shape[0], name, embeddings.device)
+        views = embeddings.shape[1] if embeddings.ndim == 3 else None
+        check_labels(label_name, labels, embeddings.shape[0], name, embeddings.device, views=views)
     rows, views = fold_views(embeddings)
     # Soft labels of a teacher with a graph are constants all the same: no backend may send a gradient into them
     # where another does not.
@@ -268,13 +269,17 @@ def _check_matrix(matrix: object, n: int, m: int) -> Tensor:
     return matrix
 
 
-def _check_soft_labels(name: str, labels: object, embeddings: Tensor) -> None:
-    samples = embeddings.shape[0]
+def _check_soft_labels(name: str, labels: object, of: str, embeddings: Tensor) -> None:
+    samples, views = embeddings.shape[0], embeddings.shape[1] if embeddings.ndim == 3 else None
     if not isinstance(labels, Tensor) or labels.ndim != 2 or labels.shape[0] != samples or labels.shape[1] == 0:
         came = shape_of(labels) if isinstance(labels, Tensor) else type(labels).__name__
+        hint = ""
+        if isinstance(labels, Tensor) and labels.ndim == 2:
+            hint = hint_about_views(labels, samples, of, views)
         raise InputError(
             f"{name} must hold class probabilities, one row per sample: expected ({samples}, classes), got {came}. "
             'For one weight per pair pass targets="pairs"; for class numbers use SupConLoss, which it then equals.'
+            f"{hint}"
         )
     check_device(name, labels, "embeddings", embeddings.device)
 
@@ -306,14 +311,4 @@ def _check_combination(
     if contrast_embeddings is None and settings.include_batch:
         raise OptionError(
             "include_batch=True adds the batch to given contrasts: pass contrast_embeddings, or leave it out."
-        )
-    if callable(settings.similarity) and settings.backend == "tiled":
-        raise OptionError(
-            'backend="tiled" computes similarities tile by tile from inner products, and a function of the '
-            'caller\'s gives whole matrices: use backend="dense" or "auto" with it.'
-        )
-    if soft == "pairs" and (settings.gather or settings.include_batch):
-        raise OptionError(
-            'targets="pairs" describes the pairs that were passed in, so it cannot be joined with other processes\' '
-            'or the batch\'s: use targets="classes", whose weights follow from the labels.'
         )

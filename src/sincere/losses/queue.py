@@ -55,8 +55,9 @@ class LabelQueue(nn.Module):
     @torch.no_grad()
     def enqueue(self, embeddings: Tensor, labels: Tensor) -> None:
         """Remember embeddings, (n, d) or (b, v, d), without their graph; of a batch beyond the size, its last rows."""
-        check_embeddings("embeddings", embeddings)
-        check_labels("labels", labels, embeddings.shape[0], "embeddings", embeddings.device)
+        check_embeddings("embeddings", embeddings, labels)
+        stacked = embeddings.shape[1] if embeddings.ndim == 3 else None
+        check_labels("labels", labels, embeddings.shape[0], "embeddings", embeddings.device, views=stacked)
         rows, views = fold_views(embeddings.detach())
         if rows.shape[1] != self.embeddings.shape[1] or labels.shape[1:] != self.labels.shape[1:]:
             raise InputError(

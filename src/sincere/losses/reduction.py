@@ -3,10 +3,8 @@
 import torch
 from torch import Tensor
 
-from sincere.errors import OptionError
 from sincere.losses.gather import gather_rows, sum_over_processes
 from sincere.losses.pairs import Pairs
-from sincere.losses.relation import Relation
 
 
 def reduce_over_anchors(values: Tensor, valid: Tensor, pairs: Pairs) -> Tensor:
@@ -34,9 +32,8 @@ def reduce_over_anchors(values: Tensor, valid: Tensor, pairs: Pairs) -> Tensor:
 
 def _class_mean_coefficients(counted: Tensor, pairs: Pairs) -> Tensor:
     """c_t = w_t / (total weight of t's class) / (classes that have a valid anchor)."""
-    labels = _membership(pairs.relation)
     everybody = gather_rows(counted, pairs.counts)
-    members = gather_rows(labels, pairs.counts)
+    members = gather_rows(pairs.relation.anchor, pairs.counts)
     if members.ndim == 1:
         share, classes = _shares_of_classes(everybody, members)
     else:
@@ -64,11 +61,3 @@ def compact_ids(labels: Tensor) -> Tensor:
     starts_class = torch.ones_like(ordered)
     starts_class[1:] = ordered[1:] != ordered[:-1]
     return torch.empty_like(labels).scatter(0, order, starts_class.cumsum(0) - 1)
-
-
-def _membership(relation: Relation) -> Tensor:
-    if relation.kind == "pairs":
-        raise OptionError(
-            'reduction="class_mean" needs classes, and targets="pairs" has none: use "mean", or targets="classes".'
-        )
-    return relation.anchor

@@ -1,6 +1,6 @@
 """The set loss: the probability of a class's members all at once."""
 
-from typing import Literal, Unpack
+from typing import Literal, Unpack, get_args
 
 from torch import Tensor
 
@@ -11,6 +11,9 @@ from sincere.losses.options import LossOptions, loss_function, settings_from
 from sincere.losses.pairs import make_pairs
 from sincere.losses.reduction import reduce_over_anchors
 
+Method = Literal["auto", "exact", "saddle"]
+METHODS = get_args(Method)
+
 
 @loss_function
 def set_nce(
@@ -19,7 +22,7 @@ def set_nce(
     contrast_embeddings: Tensor | None = None,
     contrast_labels: Tensor | None = None,
     *,
-    method: Literal["auto", "exact", "saddle"] = "auto",
+    method: Method = "auto",
     **options: Unpack[LossOptions],
 ) -> Tensor:
     r"""The set loss: which k of the other samples are the anchor's class, as one question.
@@ -45,7 +48,7 @@ def set_nce(
             4,096.
         options: see :class:`sincere.losses.options.LossOptions`.
     """
-    check_choice("method", method, ("auto", "exact", "saddle"))
+    check_method(method)
     settings = settings_from(options)
     pairs = make_pairs(embeddings, labels, contrast_embeddings, contrast_labels, settings)
     if pairs.relation.kind == "jaccard":
@@ -55,3 +58,7 @@ def set_nce(
         )
     per_anchor, num_pos = set_values(pairs, method)
     return reduce_over_anchors(per_anchor, num_pos > 0, pairs)
+
+
+def check_method(method: object) -> None:
+    check_choice("method", method, METHODS)

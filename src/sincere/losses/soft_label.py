@@ -1,14 +1,17 @@
 """Soft labels: how much two samples belong together is a number, not a yes or no."""
 
-from typing import Literal, Unpack
+from typing import Unpack, get_args
 
 from torch import Tensor
 
 from sincere.checks import check_choice
+from sincere.errors import OptionError
 from sincere.losses.backends.select import row_statistics
-from sincere.losses.options import LossOptions, loss_function, settings_from
-from sincere.losses.pairs import make_pairs
+from sincere.losses.options import LossOptions, Settings, loss_function, settings_from
+from sincere.losses.pairs import SoftTargets, make_pairs
 from sincere.losses.reduction import reduce_over_anchors
+
+TARGETS = get_args(SoftTargets)
 
 
 @loss_function
@@ -18,7 +21,7 @@ def soft_label(
     contrast_embeddings: Tensor | None = None,
     contrast_labels: Tensor | None = None,
     *,
-    targets: Literal["classes", "pairs"] = "classes",
+    targets: SoftTargets = "classes",
     **options: Unpack[LossOptions],
 ) -> Tensor:
     r"""Generalised supervised contrastive loss: cross-entropy between label similarity and embedding similarity.
@@ -40,8 +43,21 @@ def soft_label(
         contrast_labels: class probabilities of the contrasts; not used with targets="pairs".
         options: see :class:`sincere.losses.options.LossOptions`.
     """
-    check_choice("targets", targets, ("classes", "pairs"))
     settings = settings_from(options)
+    check_targets(targets, settings)
     pairs = make_pairs(embeddings, labels, contrast_embeddings, contrast_labels, settings, soft=targets)
     stats = row_statistics(pairs, "lse_all", "mean_pos")
     return reduce_over_anchors(stats["lse_all"] - stats["mean_pos"], stats.has_positive, pairs)
+
+
+def check_targets(targets: object, settings: Settings) -> None:
+    check_choice("targets", targets, TARGETS)
+    if targets == "pairs" and (settings.gather or settings.include_batch):
+        raise OptionError(
+            'targets="pairs" describes the pairs that were passed in, so it cannot be joined with other processes\' '
+            'or the batch\'s: use targets="classes", whose weights follow from the labels.'
+        )
+    if targets == "pairs" and settings.reduction == "class_mean":
+        raise OptionError(
+            'reduction="class_mean" needs classes, and targets="pairs" has none: use "mean", or targets="classes".'
+        )

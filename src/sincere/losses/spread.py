@@ -46,7 +46,8 @@ def spread(
         options: see :class:`sincere.losses.options.LossOptions`.
     """
     settings = settings_from(options)
-    _check_spread(embeddings, contrast_embeddings, alpha, settings)
+    check_alpha(alpha)
+    _check_spread(embeddings, labels, contrast_embeddings, settings)
     embeddings = in_full_precision(embeddings)  # once, so that its two uses add their gradients in full precision
     pairs = make_pairs(embeddings, labels, contrast_embeddings, contrast_labels, settings)
     stats = row_statistics(pairs, "mean_softplus", "lse_pos")
@@ -75,15 +76,19 @@ def _own_view_logits(embeddings: Tensor, settings: Settings) -> Tensor:
     return total.flatten() / (views - 1) / temperature
 
 
-def _check_spread(embeddings: Tensor, contrast_embeddings: Tensor | None, alpha: float, settings: Settings) -> None:
-    check_embeddings("embeddings", embeddings)
+def check_alpha(alpha: object) -> None:
+    is_number = isinstance(alpha, (int, float)) and not isinstance(alpha, bool)
+    if not is_number or not 0 <= alpha <= 1:  # type: ignore[operator]
+        raise OptionError(f"alpha must lie between 0 and 1: got {alpha!r}.")
+
+
+def _check_spread(embeddings: Tensor, labels: Tensor, contrast_embeddings: Tensor | None, settings: Settings) -> None:
+    check_embeddings("embeddings", embeddings, labels)
     if embeddings.ndim != 3 or embeddings.shape[1] < 2:
         raise InputError(
             "embeddings must hold at least two views of each sample, (b, v, d) with v ≥ 2, since the spread loss tells "
             f"members of a class apart by their views: got {shape_of(embeddings)}."
         )
-    if not isinstance(alpha, (int, float)) or not 0 <= alpha <= 1:
-        raise OptionError(f"alpha must lie between 0 and 1: got {alpha!r}.")
     if contrast_embeddings is not None and not settings.include_batch:
         raise OptionError(
             "the spread loss needs each anchor's other view among its positives, and contrasts alone do not hold it: "

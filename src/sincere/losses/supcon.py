@@ -1,6 +1,6 @@
 """SupCon: the supervised contrastive loss of Khosla et al., in both of its forms."""
 
-from typing import Literal, Unpack
+from typing import Literal, Unpack, get_args
 
 from torch import Tensor
 
@@ -9,6 +9,8 @@ from sincere.losses.combination import Batch, combined_loss
 from sincere.losses.options import LossOptions, loss_function
 from sincere.losses.statistics import Combination
 
+Form = Literal["out", "in"]
+FORMS = get_args(Form)
 OUT = Combination(lse_all=1, mean_pos=-1)
 IN = Combination(lse_all=1, lse_pos=-1, log_positives=1)
 
@@ -20,7 +22,7 @@ def supcon(
     contrast_embeddings: Tensor | None = None,
     contrast_labels: Tensor | None = None,
     *,
-    form: Literal["out", "in"] = "out",
+    form: Form = "out",
     **options: Unpack[LossOptions],
 ) -> Tensor:
     r"""SupCon: each positive competes with everybody else, other positives included.
@@ -35,6 +37,10 @@ def supcon(
     Differs from: the authors' code, which multiplies by τ/0.07 and takes the mean over all anchors
     (:mod:`sincere.compat` does both).
     """
-    check_choice("form", form, ("out", "in"))
+    check_form(form)
     batch = Batch(embeddings, labels, contrast_embeddings, contrast_labels)
     return combined_loss(OUT if form == "out" else IN, batch, options)
+
+
+def check_form(form: object) -> None:
+    check_choice("form", form, FORMS)

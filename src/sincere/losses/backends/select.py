@@ -6,9 +6,8 @@ import os
 import torch
 from torch import Tensor
 
-from sincere.errors import OptionError
 from sincere.losses.backends import dense, operators
-from sincere.losses.options import Settings
+from sincere.losses.options import OWN_SIMILARITY, Settings, refused_kernels
 from sincere.losses.pairs import Pairs
 from sincere.losses.statistics import RowStatistics, Statistic
 
@@ -86,7 +85,7 @@ def select_backend(pairs: Pairs) -> tuple[str, str]:
     """The backend's name, and why."""
     wanted = pairs.settings.backend
     if wanted == "triton" and (reason := why_no_kernels(pairs)):
-        raise OptionError(f'backend="triton" cannot run here: {reason}. Use backend="auto", which picks one that can.')
+        raise refused_kernels(reason)
     if wanted != "auto":
         return wanted, "asked for"
     if pairs.matrix is not None:
@@ -109,7 +108,7 @@ def why_no_kernels(pairs: Pairs) -> str | None:
     """What keeps the triton backend from computing these pairs; None where nothing does."""
     device = pairs.anchors.device
     if pairs.matrix is not None:
-        return "the similarity is the caller's function, and kernels compute inner products"
+        return OWN_SIMILARITY
     if pairs.relation.kind != "classes":
         return "kernels sort by class, and these labels are no single classes"
     if pairs.relation.usable.ndim != 1:
