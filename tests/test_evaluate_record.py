@@ -76,7 +76,7 @@ def test_k_comes_from_validation_or_the_caller():
     train, test = made(30, 0, noise=3), made(70, 1, noise=3)
     chosen = evaluate(train, test, validation=made(70, 2, noise=3), options=EvaluationOptions(("knn",), draws=100))
     assert chosen.classifier("knn").settings["k_origin"] == "chosen on the validation set"
-    default = evaluate(train, test, options=EvaluationOptions(("knn",), draws=100)).classifier("knn")
+    default = evaluate(made(210, 0), test, options=EvaluationOptions(("knn",), draws=100)).classifier("knn")
     assert (default.settings["k"], default.settings["k_origin"]) == (20, "default")
     given = evaluate(train, test, options=EvaluationOptions(("knn",), k=99, draws=100))
     assert given.classifier("knn").settings["k"] == 30
@@ -191,12 +191,12 @@ def test_notes_on_classes_without_samples():
     train, test = train.subset((train.labels != 2).nonzero().flatten()), test.subset(torch.arange(13))
     found = evaluate(train, test, options=EvaluationOptions(draws=100))
     assert found.classifier("knn").per_class[2].value == 0
-    assert any("'class 2'" in note for note in found.notes)
-    assert any("retrieval leaves them out" in note for note in found.notes)
+    assert "1 class has no training sample and cannot be predicted, such as 'class 2'" in found.notes
+    assert "1 test sample is the only one of its class: retrieval leaves it out as a query" in found.notes
     only_zero = test.subset((test.labels == 0).nonzero().flatten())
-    assert (
-        evaluate(train, only_zero, options=EvaluationOptions(("knn",), draws=100)).classifiers[0].per_class[1] is None
-    )
+    found = evaluate(train, only_zero, options=EvaluationOptions(("knn",), draws=100))
+    assert found.classifiers[0].per_class[1] is None
+    assert "6 classes have no test sample to judge by, such as 'class 1'" in found.notes
 
 
 def test_draws_are_resamples_and_repeat(monkeypatch):

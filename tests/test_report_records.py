@@ -36,7 +36,7 @@ from sincere.report.writing import PICTURES
 
 
 def test_leave_one_out_is_that_of_a_loop():
-    found = clouds("abcd", noise=1.2, per_class=12)
+    found = clouds("abcd", noise=1.2, per_class=25)
     rows, labels = found.embeddings.double().numpy(), found.labels.tolist()
     cosines = cosine_similarity(rows)
     expected = []

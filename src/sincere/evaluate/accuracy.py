@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+ENOUGH = 10  # samples for a class's share to be worth a word: its standard error is then 16 points at most
+
 
 def top_k_hits(scores: Tensor, labels: Tensor, k: int) -> Tensor:
     """True where fewer than k classes score as high as the label's, (n,).

@@ -3,18 +3,20 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError
 from sincere.evaluate.class_means import class_mean_scores, class_means
+from sincere.evaluate.default_k import default_k, k_origin, k_words
 from sincere.evaluate.linear import fit_logistic, fit_with_folds, fit_with_validation
 from sincere.evaluate.neighbours import choose_k, nearest, vote
 from sincere.evaluate.options import EvaluationOptions, Vectors
 from sincere.evaluate.paper_probe import fit_paper_probe
 from sincere.evaluate.record import Setting
+from sincere.evaluate.wording import amount
 
-DEFAULT_K = 20
 K_CANDIDATES = (1, 3, 5, 10, 20, 50, 100, 200)
 
 
@@ -72,13 +74,15 @@ def _knn(task: Task) -> Scored:
         near = nearest(vectors_of(task.validation, which), gallery, labels, k=most)
         k = choose_k(near, task.validation.labels, K_CANDIDATES, classes=task.classes, voting=options.voting)
         origin = "chosen on the validation set"
+    elif options.k is not None:
+        k, origin = min(options.k, len(task.train)), "given"
     else:
-        k = min(options.k or DEFAULT_K, len(task.train))
-        origin = "default" if options.k is None else "given"
+        k = default_k(torch.bincount(labels))
+        origin = k_origin(k)
     near = nearest(vectors_of(task.test, which), gallery, labels, k=k)
     scores = vote(near, classes=task.classes, k=k, voting=options.voting)
     settings: dict[str, Setting] = {"k": k, "k_origin": origin, "voting": options.voting, "on": which}
-    return Scored("knn", f"k-NN (k = {k})", settings, scores)
+    return Scored("knn", f"k-NN ({k_words(k, origin)})", settings, scores)
 
 
 def _class_means(task: Task) -> Scored:
@@ -110,7 +114,7 @@ def _linear(task: Task) -> Scored:
 
 def counted(views: int) -> str:
     """`1 view`, `4 views`."""
-    return f"{views} view" if views == 1 else f"{views} views"
+    return amount(views, "view")
 
 
 def _linear_paper(task: Task) -> Scored:

@@ -15,6 +15,7 @@ from sincere.evaluate.accuracy import balanced_accuracy
 from sincere.evaluate.bootstrap import percentile_interval, resampled_class_means, resampled_means
 from sincere.evaluate.paired import PairedTest, holm, paired_test
 from sincere.evaluate.record import Estimate, Evaluation, Setting
+from sincere.evaluate.wording import amount
 from sincere.tables import columns
 
 Verdict: TypeAlias = Literal["real", "unclear", "none"]
@@ -47,8 +48,9 @@ class Difference:
         better, worse, low, high = self.first, self.second, self.estimate.low, self.estimate.high
         if self.estimate.value < 0:
             better, worse, low, high = self.second, self.first, -high, -low
+        samples = amount(self.samples, "sample")
         if self.estimate == Estimate(0.0, 0.0, 0.0):
-            return f"{self.first} and {self.second} agree on every one of {self.samples:,} samples in {self.figure}."
+            return f"{self.first} and {self.second} agree on every one of {samples} in {self.figure}."
         size = f"{_points(abs(self.estimate.value))} points"
         corrected = " after Holm's correction" if self.p_holm != self.test.p else ""
         p = f"p = {self.p_holm:.2g}" if self.p_holm >= 1e-4 else "p < 0.0001"
@@ -56,7 +58,7 @@ class Difference:
         if self.verdict == "real":
             return (
                 f"{better} is better than {worse} by {size} of {self.figure}; {evidence}: a real difference, "
-                f"more than the luck of these {self.samples:,} samples."
+                f"more than the luck of these {samples}."
             )
         if self.verdict == "unclear":
             return (
@@ -65,7 +67,7 @@ class Difference:
             )
         return (
             f"No difference to be seen between {self.first} and {self.second} in {self.figure}: {size}, {evidence}. "
-            f"On {self.samples:,} samples, whatever lies in the interval is possible."
+            f"On {samples}, whatever lies in the interval is possible."
         )
 
 
@@ -83,7 +85,7 @@ class Comparison:
     notes: tuple[str, ...] = ()  # in what else the models differ than in themselves
 
     def __str__(self) -> str:
-        rows = [(f"{self.figure}, {self.samples:,} samples", "percent (95 % interval)")]
+        rows = [(f"{self.figure}, {amount(self.samples, 'sample')}", "percent (95 % interval)")]
         rows += [(name, str(estimate)) for name, estimate in zip(self.names, self.estimates, strict=True)]
         return "\n".join([*columns(rows), "", *map(str, self.differences), "", *self.notes, LIMITS])
 

@@ -10,9 +10,11 @@ from sincere.errors import InputError, OptionError
 from sincere.evaluate.accuracy import balanced_accuracy, per_class_accuracy, top_k_hits
 from sincere.evaluate.bootstrap import percentile_interval, resampled_class_means, resampled_means
 from sincere.evaluate.classifiers import CLASSIFIERS, Scored, Task, counted, vectors_of
+from sincere.evaluate.default_k import k_notes
 from sincere.evaluate.options import EvaluationOptions
 from sincere.evaluate.record import ClassifierResult, Estimate, Evaluation, RetrievalResult
 from sincere.evaluate.retrieval import retrieve
+from sincere.evaluate.wording import amount, left_out
 
 
 def evaluate(
@@ -32,8 +34,8 @@ def evaluate(
     Args:
         train: what classifiers are fitted on.
         test: what they are measured on, and nothing else.
-        validation: what k and the strength of L2 are chosen on. Without it k is 20, and the strength comes from
-            cross-validation within `train`.
+        validation: what k and the strength of L2 are chosen on. Without it k is 20, or fewer
+            where classes are small, and the strength comes from cross-validation within `train`.
         views: random views of the training samples, as `LoadedModel.embed_views` makes them: what the linear probe is
             fitted on in place of `train`. All other methods stay with `train`.
         options: which methods, with which settings.
@@ -64,7 +66,7 @@ def evaluate(
         retrieval=retrieval,
         draws=task.options.draws,
         seed=task.options.seed,
-        notes=tuple(_notes(task, retrieval)),
+        notes=tuple(_notes(task, scored, retrieval)),
     )
 
 
@@ -181,12 +183,14 @@ def _estimate(value: float, resampled: Tensor) -> Estimate:
     return Estimate(value, *percentile_interval(resampled))
 
 
-def _notes(task: Task, retrieval: RetrievalResult | None) -> Iterator[str]:
+def _notes(task: Task, scored: list[Scored], retrieval: RetrievalResult | None) -> Iterator[str]:
     """What a reader should know before quoting a figure."""
     options = task.options
-    missing = [name for name, count in task.train.class_counts().items() if not count]
-    if missing:
-        yield f"{len(missing)} classes have no training sample and cannot be predicted, such as {missing[0]!r}"
+    for part, end in ((task.train, "training sample and cannot be predicted"), (task.test, "test sample to judge by")):
+        missing = [name for name, count in part.class_counts().items() if not count]
+        if missing:
+            have = "has" if len(missing) == 1 else "have"
+            yield f"{amount(len(missing), 'class', 'classes')} {have} no {end}, such as {missing[0]!r}"
     if "linear" in options.methods and task.validation is None and options.l2 is None:
         yield (
             "the linear probe's L2 was chosen within the training set; if the encoder was trained on these samples "
@@ -194,6 +198,10 @@ def _notes(task: Task, retrieval: RetrievalResult | None) -> Iterator[str]:
         )
     if "knn" in options.methods and options.k is not None and options.k > len(task.train):
         yield f"k = {options.k} is more than the training samples: all {len(task.train)} voted"
+    for one in scored:
+        if one.method == "knn":
+            yield from k_notes(
+                int(one.settings["k"] or 0), one.settings["k_origin"], task.train.class_counts(), one="training sample"
+            )
     if retrieval is not None and len(retrieval.queries) < len(task.test):
-        alone = len(task.test) - len(retrieval.queries)
-        yield f"{alone} test samples are the only ones of their class: retrieval leaves them out as queries"
+        yield left_out(len(task.test) - len(retrieval.queries), "test sample")

@@ -18,7 +18,7 @@ class EvaluationOptions:
     """Methods and their settings; the defaults need nothing but embeddings and labels."""
 
     methods: tuple[Method, ...] = ("knn", "class_means", "linear", "retrieval")
-    k: int | None = None  # None: chosen on the validation set; 20 where there is none
+    k: int | None = None  # None: chosen on the validation set; 20 where there is none, fewer where classes are small
     voting: Voting = "count"
     neighbours_on: Vectors = "embeddings"  # k-NN, class means and retrieval
     probes_on: Vectors | None = None  # None: features where there are any, as in the papers

@@ -1,8 +1,11 @@
 """An evaluation as a table and as sentences."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from sincere.evaluate.accuracy import ENOUGH
+from sincere.evaluate.wording import amount
 from sincere.tables import columns
 
 if TYPE_CHECKING:
@@ -13,8 +16,9 @@ def render(found: "Evaluation") -> str:
     """A table in plain text, percent with 95 % intervals."""
     title = found.data if found.name == found.data else f"{found.name} on {found.data}"
     lines = [
-        f"{title}: {found.train_samples:,} training and {len(found.labels):,} test samples, "
-        f"{len(found.class_names)} classes; percent, with 95 % intervals from {found.draws:,} bootstrap draws"
+        f"{title}: {found.train_samples:,} training and {amount(len(found.labels), 'test sample')}, "
+        f"{amount(len(found.class_names), 'class', 'classes')}; percent, with 95 % intervals from "
+        f"{found.draws:,} bootstrap draws"
     ]
     if found.classifiers:
         rows: list[tuple[str, ...]] = [("classifier", "top-1", "balanced", "top-5")]
@@ -24,7 +28,7 @@ def render(found: "Evaluation") -> str:
         lines += ["", *columns(rows)]
     if found.retrieval is not None:
         retrieval = found.retrieval
-        rows = [(f"retrieval among {retrieval.gallery}", f"of {len(retrieval.queries):,} queries")]
+        rows = [(f"retrieval among {retrieval.gallery}", f"of {amount(len(retrieval.queries), 'query', 'queries')}")]
         rows += [(f"recall@{k}", str(value)) for k, value in retrieval.recall.items()]
         rows += [("R-precision", str(retrieval.r_precision)), ("MAP@R", str(retrieval.map_at_r))]
         lines += ["", *columns(rows)]
@@ -55,12 +59,13 @@ def _accuracy_sentence(found: "Evaluation", result: "ClassifierResult") -> str:
     if right == n:
         # Every draw of a test set without errors is without errors, so its interval has no width.
         bound = 1 - 0.05 ** (1 / n)
+        every = "the one test sample" if n == 1 else f"all {n:,} test samples"
         return (
-            f"{title}: right on all {n:,} test samples. The bootstrap sees no error to draw; "
+            f"{title}: right on {every}. The bootstrap sees no error to draw; "
             f"the error rate is below {100 * bound:.2g} % with 95 % confidence."
         )
     return (
-        f"{title}: right on {right:,} of {n:,} test samples, {100 * result.top1.value:.1f} %; "
+        f"{title}: right on {right:,} of {amount(n, 'test sample')}, {100 * result.top1.value:.1f} %; "
         f"95 % interval {100 * result.top1.low:.1f} to {100 * result.top1.high:.1f}."
     )
 
@@ -68,8 +73,13 @@ def _accuracy_sentence(found: "Evaluation", result: "ClassifierResult") -> str:
 def _confusion_sentences(found: "Evaluation", result: "ClassifierResult") -> Iterator[str]:
     """The three lowest classes and the three most frequent confusions of one classifier."""
     names = found.class_names
-    below = [(value.value, name) for value, name in zip(result.per_class, names, strict=True) if value is not None]
-    worst = [f"{name} ({100 * share:.1f} %)" for share, name in sorted(below)[:3] if share < 1]
+    sizes = Counter(found.labels)
+    below = [
+        (value.value, name, sizes[place])
+        for place, (value, name) in enumerate(zip(result.per_class, names, strict=True))
+        if value is not None
+    ]
+    worst = [f"{name} ({_share(share, size)})" for share, name, size in sorted(below)[:3] if share < 1]
     if worst:
         yield f"Hardest classes for {result.title}: {', '.join(worst)}."
     counts: dict[tuple[int, int], int] = {}
@@ -80,3 +90,8 @@ def _confusion_sentences(found: "Evaluation", result: "ClassifierResult") -> Ite
     if often:
         shown = ", ".join(f"{names[label]} for {names[taken]} ({count})" for (label, taken), count in often)
         yield f"Most often taken for another: {shown}."
+
+
+def _share(share: float, size: int) -> str:
+    """Per cent, or how many of how few."""
+    return f"{100 * share:.1f} %" if size >= ENOUGH else f"{round(share * size)} of {size}"

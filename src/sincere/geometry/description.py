@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 from sincere.checks import check_temperature
 from sincere.embeddings.embedding_set import EmbeddingSet
+from sincere.evaluate.wording import amount
 from sincere.geometry.alignment_uniformity import GaussianPotential, alignment
 from sincere.geometry.anchors import COLDEST, AnchorRows, ExponentialSums, anchor_rows
 from sincere.geometry.collapse import neural_collapse
@@ -91,18 +92,28 @@ def _notes(test: EmbeddingSet, rows: Directions, anchors: AnchorRows) -> Iterato
     present = sum(count > 0 for count in counts.values())
     empty = [name for name, count in counts.items() if not count]
     if empty:
-        yield f"{len(empty)} classes have no sample and are left out, such as {empty[0]!r}"
+        end = "has no sample and is left out" if len(empty) == 1 else "have no sample and are left out"
+        yield f"{amount(len(empty), 'class', 'classes')} {end}, such as {empty[0]!r}"
     alone = int((anchors.num_pos == 0).sum())
     if alone:
-        yield f"{alone} samples are the only ones of their class: they have no margin and are no anchors"
-    if present > rows.rows.shape[1] + 1:
         yield (
-            f"{present} classes do not fit a regular simplex in {rows.rows.shape[1]} dimensions (at most "
-            f"{rows.rows.shape[1] + 1}): its cosine and the losses' floors cannot be reached"
+            "1 sample is the only one of its class: it has no margin and is no anchor"
+            if alone == 1
+            else f"{alone:,} samples are the only ones of their class: they have no margin and are no anchors"
+        )
+    if present > rows.rows.shape[1] + 1:
+        dim = rows.rows.shape[1]
+        yield (
+            f"{amount(present, 'class', 'classes')} do not fit a regular simplex in {amount(dim, 'dimension')} "
+            f"(at most {dim + 1}): its cosine and the losses' floors cannot be reached"
         )
     zeros = int((rows.rows.square().sum(dim=1) == 0).sum())
     if zeros:
-        yield f"{zeros} embeddings are zero: they have no direction, and count with cosine 0"
+        yield (
+            "1 embedding is zero: it has no direction, and counts with cosine 0"
+            if zeros == 1
+            else f"{zeros:,} embeddings are zero: they have no direction, and count with cosine 0"
+        )
     if rows.rows.shape[0] > SET_LOSS_UP_TO:
         yield (
             f"the set loss is not read over {rows.rows.shape[0]:,} samples at once, as its cost grows with subsets; "

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from math import exp, log
 from typing import TYPE_CHECKING
 
+from sincere.evaluate.wording import amount
 from sincere.tables import columns
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ NAMES = {
 def render(found: "Geometry") -> str:
     """A table in plain text: figure, value, and what full collapse to the regular simplex would give."""
     title = found.data if found.name == found.data else f"{found.name} on {found.data}"
-    lines = [f"{title}: {found.samples:,} embeddings of dimension {found.dim}, {_present(found)} classes", ""]
+    lines = [f"{title}: {amount(found.samples, 'embedding')} of dimension {found.dim}, {_classes(found)}", ""]
     lines += columns([("", "value", "at the simplex"), *_shape_rows(found)])
     rows: list[tuple[str, ...]]
     if found.loss_readings:
@@ -101,7 +102,7 @@ def _similarity_sentences(found: "Geometry") -> Iterator[str]:
         return
     yield (
         f"Members of a class have mean cosine {_number(within)}, different classes {_number(between)}; the simplex of "
-        f"{_present(found)} classes would have 1 and {_number(target)}."
+        f"{_classes(found)} would have 1 and {_number(target)}."
     )
     overlap = found.histograms.overlap or 0.0
     verdict = "a threshold tells nearly all pairs apart" if overlap < 0.05 else "many pairs cannot be told by cosine"
@@ -132,7 +133,7 @@ def _simplex_sentences(found: "Geometry") -> Iterator[str]:
     simplex = found.simplex
     if simplex.mean_deviation is None or simplex.within_collapse is None:
         return
-    room = "" if simplex.fits else f" {_present(found)} classes do not fit a simplex in {found.dim} dimensions."
+    room = "" if simplex.fits else f" {_classes(found)} do not fit a simplex in {amount(found.dim, 'dimension')}."
     yield (
         f"Across class means the cosine is off the simplex's by {simplex.mean_deviation:.2f} on average and "
         f"{simplex.largest_deviation:.2f} at most, and samples have cosine {_number(simplex.within_collapse)} with "
@@ -141,7 +142,7 @@ def _simplex_sentences(found: "Geometry") -> Iterator[str]:
     rank = found.spectrum.effective_rank
     if rank is not None:
         yield (
-            f"The embeddings use {rank:.1f} of {found.dim} dimensions (effective rank); "
+            f"The embeddings use {rank:.1f} of {amount(found.dim, 'dimension')} (effective rank); "
             f"{_present(found)} points of a simplex need {_present(found) - 1}."
         )
 
@@ -174,6 +175,10 @@ def _uniformity_at_simplex(found: "Geometry") -> float | None:
 
 def _present(found: "Geometry") -> int:
     return sum(count > 0 for count in found.class_counts)
+
+
+def _classes(found: "Geometry") -> str:
+    return amount(_present(found), "class", "classes")
 
 
 def _negatives(found: "Geometry") -> list[int]:

@@ -7,23 +7,32 @@ from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.evaluate import ClassifierResult, Estimate, Evaluation, RetrievalResult
 from sincere.evaluate.accuracy import balanced_accuracy, per_class_accuracy, top_k_hits
 from sincere.evaluate.bootstrap import percentile_interval, resampled_class_means, resampled_means
-from sincere.evaluate.classifiers import DEFAULT_K
+from sincere.evaluate.default_k import default_k, k_notes, k_origin, k_words
 from sincere.evaluate.neighbours import Neighbours, cosine_tiles, vote
 from sincere.evaluate.precision import full_precision
 from sincere.evaluate.retrieval import retrieve
 
 DRAWS, SEED, RECALL_AT = 1000, 0, (1, 5, 10)
 NOTE = "no training set was given: every sample was classified by its nearest neighbours among all the others"
+NOBODY = "there is one sample only, and nobody else to judge it by"
 
 
 def evaluate_alone(found: EmbeddingSet, *, name: str) -> Evaluation:
     """Leave-one-out k-NN and retrieval; neither where there is nobody else."""
-    notes = [NOTE]
+    notes = [NOTE if len(found) > 1 else NOBODY]
     classifiers = (_knn(found),) if len(found) > 1 else ()
     retrieval = _retrieval(found) if len(found) > 1 else None
-    if retrieval is not None and len(retrieval.queries) < len(found):
-        alone = len(found) - len(retrieval.queries)
-        notes.append(f"{alone} samples are the only ones of their class: retrieval leaves them out as queries")
+    for result in classifiers:
+        others = {name: count - 1 for name, count in found.class_counts().items()}
+        notes += k_notes(int(result.settings["k"] or 0), result.settings["k_origin"], others, one="other sample")
+    alone = sum(count == 1 for count in found.class_counts().values())
+    if alone and len(found) > 1:
+        notes.append(
+            "1 sample is the only one of its class: no neighbour can vote for it, and it is no query of retrieval"
+            if alone == 1
+            else f"{alone:,} samples are the only ones of their class: no neighbour can vote for them, and they are "
+            "no queries of retrieval"
+        )
     dims = {"embeddings": found.embeddings.shape[1]}
     if found.features is not None:
         dims["features"] = found.features.shape[1]
@@ -51,7 +60,7 @@ def nearest_others(rows: Tensor, *, k: int) -> tuple[Tensor, Tensor]:
 
 def _knn(found: EmbeddingSet) -> ClassifierResult:
     labels, classes = found.labels, len(found.class_names)
-    k = min(DEFAULT_K, len(found) - 1)
+    k = default_k(torch.bincount(labels) - 1)  # a sample does not find itself
     cosines, places = nearest_others(found.embeddings, k=k)
     scores = vote(Neighbours(cosines, labels[places]), classes=classes, k=k)
     predicted = scores.argmax(dim=1)
@@ -61,8 +70,8 @@ def _knn(found: EmbeddingSet) -> ClassifierResult:
     shares = per_class_accuracy(right, labels, classes=classes).tolist()
     return ClassifierResult(
         method="knn",
-        title=f"k-NN, leave-one-out (k = {k})",
-        settings={"k": k, "k_origin": "default", "voting": "count", "on": "embeddings", "leave_one_out": True},
+        title=f"k-NN, leave-one-out ({k_words(k, k_origin(k))})",
+        settings={"k": k, "k_origin": k_origin(k), "voting": "count", "on": "embeddings", "leave_one_out": True},
         predicted=tuple(predicted.tolist()),
         in_top5=tuple(hits.tolist()) if classes > 5 else None,
         top1=_estimate(float(right.double().mean()), overall[:, 0]),

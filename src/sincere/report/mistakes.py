@@ -40,12 +40,15 @@ def gallery_of(subject: Subject) -> EmbeddingSet:
 
 
 def worst_mistakes(subject: Subject) -> tuple[Mistake, ...]:
-    """Of the first classifier: those with the largest margin against them, worst first."""
+    """Of the first classifier: those with the largest margin against them, worst first.
+
+    Without samples whose class has nobody to be near: they cannot be right, and their margin is no measure.
+    """
     if not subject.evaluation.classifiers:
         return ()
     predicted = torch.tensor(subject.evaluation.classifiers[0].predicted)
     labels = subject.test.labels
-    wrong = (predicted != labels).nonzero().flatten()
+    wrong = ((predicted != labels) & subject.attainable).nonzero().flatten()
     if not len(wrong):
         return ()
     gallery = gallery_of(subject)

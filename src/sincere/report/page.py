@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
+from sincere.evaluate.wording import amount
 from sincere.report.elements import text
 from sincere.report.palette import COLOURS
 from sincere.report.subject import Subject
@@ -83,8 +84,8 @@ def _header(subjects: Sequence[Subject], title: str) -> str:
     names = " · ".join(subject.name for subject in subjects)
     classes = sum(count > 0 for count in first.geometry.class_counts)
     what = (
-        f"{first.evaluation.data}: {first.geometry.samples:,} {first.samples}, {classes} "
-        f"class{'es' if classes != 1 else ''}, embeddings of {first.geometry.dim} dimensions"
+        f"{first.evaluation.data}: {first.counted(first.geometry.samples)}, {amount(classes, 'class', 'classes')}, "
+        f"embeddings of {amount(first.geometry.dim, 'dimension')}"
     )
     lead = what if len(subjects) == 1 else f"{names} — {what}"
     return (

@@ -75,6 +75,8 @@ def _projections(rows: Any) -> Any:
         note = (
             f"The two directions of most variance hold {100 * sum(shares):.0f} % of it; classes that differ "
             "along others lie on top of each other here."
+            if any(shares)
+            else "All samples lie on one point."
         )
         yield Projection("pca", "PCA", note, flat)
     if n >= 10 and dim > 2:
@@ -108,7 +110,7 @@ def _agreement(rows: Tensor, labels: Any) -> float | None:
         return None
     k = min(NEIGHBOURS, len(rows) - 1)
     places = torch.cat([cosines.topk(k, dim=1).indices for _, cosines in cosine_tiles(rows)]).numpy()
-    return float((labels[places] == labels[:, None]).mean())
+    return _share_of_own(labels, places)
 
 
 def _flat_agreement(points: Any, labels: Any) -> float | None:
@@ -118,5 +120,18 @@ def _flat_agreement(points: Any, labels: Any) -> float | None:
     neighbors = needs_lab("sklearn.neighbors")
     k = min(NEIGHBOURS, len(points) - 1)
     model = neighbors.NearestNeighbors(n_neighbors=k).fit(points)
-    places = model.kneighbors(return_distance=False)
-    return float((labels[places] == labels[:, None]).mean())
+    return _share_of_own(labels, model.kneighbors(return_distance=False))
+
+
+def _share_of_own(labels: Any, places: Any) -> float | None:
+    """Share of a point's nearest that have its class, mean over points that are not alone in theirs.
+
+    Of as many nearest as its class has other points, where those are fewer than there are places: then 1 can be reached
+    by every point, however small its class.
+    """
+    others = np.bincount(labels)[labels] - 1
+    depth = np.minimum(others, places.shape[1])[:, None]
+    counted = np.arange(places.shape[1]) < depth
+    same = (labels[places] == labels[:, None]) & counted
+    shares = same.sum(axis=1)[others > 0] / depth[others > 0, 0]
+    return float(shares.mean()) if len(shares) else None

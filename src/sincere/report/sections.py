@@ -7,6 +7,7 @@ from typing import Any
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.evaluate import Comparison
 from sincere.evaluate.comparison import LIMITS
+from sincere.evaluate.wording import amount
 from sincere.report.elements import table, text, verdict_line
 from sincere.report.mistakes import Mistake, gallery_of
 from sincere.report.pictures.accuracy import SHOWN, figures_of
@@ -32,7 +33,9 @@ def tiles(subject: Subject) -> str:
         found.append(("Cosine within classes", signed(within), f"between classes {signed(between)}"))
     rank = subject.geometry.spectrum.effective_rank
     if rank is not None:
-        found.append(("Directions in use", f"{rank:.1f}", f"effective rank, of {subject.geometry.dim} dimensions"))
+        found.append(
+            ("Directions in use", f"{rank:.1f}", f"effective rank, of {amount(subject.geometry.dim, 'dimension')}")
+        )
     cells = "".join(
         f'<div class="tile"><dt>{text(title)}</dt><dd><b>{text(value)}</b><span>{text(more)}</span></dd></div>'
         for title, value, more in found
@@ -123,18 +126,25 @@ def mistakes_section(subject: Subject, found: Sequence[Mistake]) -> str:
     if not subject.evaluation.classifiers:
         return ""
     first = subject.evaluation.classifiers[0]
-    wrong = sum(p != y for p, y in zip(first.predicted, subject.evaluation.labels, strict=True))
+    mistaken, can = ~subject.evaluation.correct(first.method), subject.attainable
+    wrong, hopeless = int((mistaken & can).sum()), int((mistaken & ~can).sum())
+    where = "other" if subject.alone else "training"
+    beside = f"{subject.counted(hopeless)} whose class has no {where} sample, which cannot be right" if hopeless else ""
     if not found:
-        one = len(subject.test.class_names) == 1
-        said = "There is one class only: nothing can be wrong." if one else f"{first.title} made no mistake."
-        return verdict_line(Verdict("open" if one else "good", said))
+        if len(subject.test.class_names) == 1:
+            return verdict_line(Verdict("open", "There is one class only: nothing can be wrong."))
+        none = f"{first.title} made no mistake"
+        said = f"{none} but on {beside}." if beside else f"{none}."
+        return verdict_line(Verdict("good" if bool(can.any()) else "open", said))
     whose = "the others" if subject.alone else "the training samples"
     which = f"All {wrong} mistakes" if wrong == len(found) else f"The {len(found)} worst of {wrong:,} mistakes"
-    which = "The one mistake" if wrong == 1 else which
+    order = "by how much closer they are to the class they were taken for than to their own, "
+    which, order = ("The one mistake", "") if wrong == 1 else (which, order)
+    besides = f" (beside {beside})" if beside else ""
+    near = f"the {len(found[0].neighbours)} nearest" if len(found[0].neighbours) > 1 else "the nearest"
     lead = Verdict(
         "open",
-        f"{which}, by how much closer they are to the class they were taken for "
-        f"than to their own, with the {len(found[0].neighbours)} nearest of {whose}: neighbours that look like the "
+        f"{which}{besides}, {order}with {near} of {whose}: neighbours that look like the "
         "sample mean an ambiguous sample or a wrong label, neighbours that do not mean a fault of the embedding. "
         "A dashed green line marks neighbours of the sample's own class.",
     )
@@ -174,10 +184,10 @@ def about(subject: Subject) -> str:
     counts = [count for count in geometry.class_counts if count]
     rows: list[tuple[str, str]] = [
         ("data", subject.evaluation.data),
-        ("samples shown", f"{geometry.samples:,} in {len(counts)} classes, {min(counts):,} to {max(counts):,} each"),
+        ("samples shown", _sizes(counts)),
         (
             "judged by",
-            "all the others (leave-one-out)" if subject.alone else f"{len(subject.train or ()):,} training samples",
+            "all the others (leave-one-out)" if subject.alone else amount(len(subject.train or ()), "training sample"),
         ),
         ("dimensions", ", ".join(f"{name} {dim}" for name, dim in subject.evaluation.dims.items())),
         ("temperature of loss readings", f"{geometry.temperature:g}"),
@@ -196,3 +206,9 @@ def about(subject: Subject) -> str:
         written = json.dumps(subject.config, indent=2, ensure_ascii=False)
         settings = f"<details><summary>Every setting</summary><pre>{text(written)}</pre></details>"
     return f"<details><summary>Data, settings, versions</summary>{told}{settings}</details>"
+
+
+def _sizes(counts: Sequence[int]) -> str:
+    least, most = min(counts), max(counts)
+    each = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+    return f"{sum(counts):,} in {amount(len(counts), 'class', 'classes')}, {each} each"

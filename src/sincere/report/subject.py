@@ -6,9 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError
 from sincere.evaluate import Evaluation, evaluate
+from sincere.evaluate.wording import amount
 from sincere.geometry import describe
 from sincere.geometry.record import Geometry
 from sincere.report.leave_one_out import evaluate_alone
@@ -38,10 +42,17 @@ class Subject:
         """Was every sample judged by the others of its own set?"""
         return self.train is None
 
+    def counted(self, number: int) -> str:
+        """So many of its samples, in sentences."""
+        return amount(number, "sample" if self.alone else "test sample")
+
     @property
-    def samples(self) -> str:
-        """What its samples are called in sentences."""
-        return "samples" if self.alone else "test samples"
+    def attainable(self) -> Tensor:
+        """Is there another of its class that could vote for it? bool (n,); without one no embedding is right."""
+        counts = torch.bincount(
+            (self.test if self.train is None else self.train).labels, minlength=len(self.test.class_names)
+        )
+        return (counts - int(self.alone) > 0)[self.test.labels]
 
 
 def read_subject(

@@ -27,8 +27,13 @@ def graded(value: float, *, good: float, mixed: float) -> Grade:
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """`98.3 %`."""
-    return f"{100 * share:.{digits}f} %"
+    """A share for people; what is not all never reads 100.
+
+    >>> percent(0.983), percent(0.98, 0), percent(0.9996), percent(1.0)
+    ('98.3 %', '98 %', '99.96 %', '100.0 %')
+    """
+    shown = f"{100 * share:.{digits}f}"
+    return f"{shown} %" if share >= 1 or float(shown) < 100 or digits > 3 else percent(share, digits + 1)
 
 
 def signed(value: float, digits: int = 2) -> str:

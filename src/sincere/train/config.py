@@ -270,14 +270,15 @@ class ReportingConfig:
     """What a run tells and keeps on its way. It changes no weight, so a resumed run may have another.
 
     log_every: steps between two lines of metrics. validate_every: epochs between two k-NN accuracies, 0 for never; of
-        at most `references` training samples with `neighbours` neighbours each.
+        at most `references` training samples with `neighbours` neighbours each, 20 unless given, and fewer where
+        classes are small.
     checkpoint_seconds, checkpoint_steps: whichever comes first; None for never. One is written at the end anyway.
     """
 
     log_every: int = 50
     validate_every: int = 10
     references: int = 10_000
-    neighbours: int = 20
+    neighbours: int | None = None
     checkpoint_seconds: float | None = 60.0
     checkpoint_steps: int | None = None
     tensorboard: bool = False

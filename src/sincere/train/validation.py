@@ -7,6 +7,7 @@ import torch
 from sincere.data import Splits
 from sincere.embeddings.embed import Precision, embed
 from sincere.encoders import EmbeddingModel
+from sincere.evaluate.default_k import default_k
 from sincere.evaluate.neighbours import nearest, vote
 from sincere.train.config import ReportingConfig
 from sincere.train.seeds import seed_for
@@ -26,7 +27,10 @@ class Validation:
 def validate(
     model: EmbeddingModel, views: Views, splits: Splits, config: ReportingConfig, *, precision: Precision
 ) -> Validation | None:
-    """Accuracy on the validation split; None where there is none. Always among the same training samples."""
+    """Accuracy on the validation split; None where there is none. Always among the same training samples.
+
+    As many neighbours are asked as the configuration says; where it says nothing, as many as the classes allow.
+    """
     data, train = splits.validation, splits.train
     if data is None or len(data) == 0:
         return None
@@ -35,7 +39,7 @@ def validate(
         chosen = torch.randperm(len(train), generator=generator)[: config.references]
         train = train.subset(chosen.sort().values)
     known, new = (embed(model, views, part, precision=precision, visible=False) for part in (train, data))
-    k = min(config.neighbours, len(train))
+    k = min(config.neighbours or default_k(torch.bincount(known.labels)), len(train))
     found = nearest(new.embeddings, known.embeddings, known.labels, k=k)
     predicted = vote(found, classes=len(train.class_names), k=k).argmax(dim=1)
     accuracy = float((predicted == new.labels).double().mean())

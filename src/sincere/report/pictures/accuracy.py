@@ -1,5 +1,7 @@
 """Accuracy with its interval, one line a figure."""
 
+import torch
+
 from sincere.evaluate import Estimate, Evaluation
 from sincere.report.palette import COLOURS, FAINT
 from sincere.report.picture import Picture, Table, in_style, new_figure
@@ -23,6 +25,7 @@ def figures_of(found: Evaluation) -> dict[tuple[str, str], tuple[str, Estimate]]
     return rows
 
 
+LONGEST = 30  # signs of a title in one line
 SHOWN = ("top1", "recall@1", "map@r")  # one dot a method; the rest is in the table
 
 
@@ -41,14 +44,15 @@ def accuracy_picture(subject: Subject) -> Picture | None:
         axes.plot([100 * value.value], [place], "o", color=COLOURS[0], markersize=7)
         text = f"{100 * value.value:.1f}"
         axes.annotate(text, (100 * value.value, place), (0, 7), textcoords="offset points", ha="center", fontsize=8.5)
-    axes.set_yticks(list(places), [title for title, _ in rows.values()])
+    titles = [t if len(t) <= LONGEST else t.replace(" (k = ", "\n(k = ") for t, _ in rows.values()]
+    axes.set_yticks(list(places), titles)
     lowest = min(value.low for _, value in rows.values())
     left = 0.0 if lowest < 0.5 else 100 * max(0.0, lowest - (1 - lowest) - 0.05)
     if 100 * guess >= left:
         axes.axvline(100 * guess, color=FAINT, linestyle="--", linewidth=1)
     axes.set_xlim(left, 100 + (100 - left) * 0.04)
     axes.set_ylim(-0.6, len(rows) - 0.2)
-    axes.set_xlabel(f"per cent of {len(subject.evaluation.labels):,} {subject.samples}, with 95 % interval")
+    axes.set_xlabel(f"per cent of {subject.counted(len(subject.evaluation.labels))}, with 95 % interval")
     axes.grid(visible=False, axis="y")
     return Picture(
         name="accuracy",
@@ -72,9 +76,16 @@ def guessing(found: Evaluation) -> float:
     return max(counts) / len(found.labels)
 
 
-def accuracy_grade(found: Evaluation, guess: float) -> Grade:
-    """By how much of the error of guessing is left: a tenth is good, half is mixed."""
-    return graded((1 - found.classifiers[0].top1.value) / (1 - guess), good=0.1, mixed=0.5)
+def accuracy_grade(subject: Subject) -> Grade:
+    """By how much of the error of guessing is left: a tenth is good, half is mixed.
+
+    Of samples that can be right at all: a class without another sample is no fault of the embeddings.
+    """
+    judged = subject.attainable
+    labels = subject.test.labels[judged]
+    right = subject.evaluation.correct(subject.evaluation.classifiers[0].method)[judged]
+    left, guessed = int((~right).sum()), len(labels) - int(torch.bincount(labels).max())
+    return graded(left / guessed, good=0.1, mixed=0.5)
 
 
 def _verdict(subject: Subject, guess: float) -> Verdict:
@@ -83,23 +94,34 @@ def _verdict(subject: Subject, guess: float) -> Verdict:
         return Verdict("open", "No classifier was run; the figures are of retrieval.")
     if guess == 1:
         return Verdict("open", "There is one class only, so every guess is right and accuracy says nothing.")
-    first = found.classifiers[0]
-    grade = accuracy_grade(found, guess)
+    first, hopeless = found.classifiers[0], int((~subject.attainable).sum())
+    if len(set(subject.test.labels[subject.attainable].tolist())) < 2:
+        who = "other" if subject.alone else "training"
+        return Verdict("open", f"Fewer than two classes have {who} samples to be judged by, so accuracy says nothing.")
+    grade = accuracy_grade(subject)
     end = {
         "good": "a good embedding for these classes",
         "mixed": "much is right, and much is left",
         "poor": "hardly better than guessing" if first.top1.low > guess else "no better than guessing",
     }[grade]
     n = len(found.labels)
-    share = f"{percent(first.top1.value)} of {n:,} {subject.samples}"
+    share = f"{percent(first.top1.value)} of {subject.counted(n)}"
     interval = f"95 % interval {100 * first.top1.low:.1f} to {100 * first.top1.high:.1f}"
     if first.top1.value == 1:  # every draw of samples without a mistake is without one
         share, interval = (
-            f"all {n:,} {subject.samples}",
+            f"all {subject.counted(n)}",
             f"errors below {percent(1 - 0.05 ** (1 / n))} with 95 % confidence",
         )
     return Verdict(
         grade,
         f"{first.title} is right on {share} ({interval}), where always guessing the most "
-        f"frequent class gives {percent(guess)}: {end}.",
+        f"frequent class gives {percent(guess)}: {end}.{_left_out(subject, hopeless)}",
     )
+
+
+def _left_out(subject: Subject, hopeless: int) -> str:
+    """Whom the grade leaves out."""
+    if not hopeless:
+        return ""
+    where = "other" if subject.alone else "training"
+    return f" The grade leaves out {subject.counted(hopeless)} whose class has no {where} sample."

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from sincere.evaluate.wording import amount
 from sincere.geometry.record import PairSimilarity
 from sincere.report.palette import cosines_map
 from sincere.report.picture import Picture, Table, cell_text, colour_bar, heat_ticks, in_style, new_figure, short
@@ -9,6 +10,7 @@ from sincere.report.subject import Subject
 from sincere.report.verdict import Grade, Verdict, signed, some
 
 MOST_NUMBERS = 12  # classes up to which a cell has room for its number
+MOST_CELLS = 100  # classes up to which a cell can be seen
 
 
 @in_style
@@ -19,6 +21,9 @@ def class_pairs_picture(subject: Subject) -> Picture:
     figure, axes = new_figure(5.6, 4.9)
     drawn = axes.imshow(means, cmap=cosines_map(), vmin=-1, vmax=1, interpolation="none")
     heat_ticks(axes, found.class_names)
+    if len(means) > MOST_CELLS:  # the diagonal is what to look for
+        places = np.arange(len(means))
+        axes.scatter(places, places, c=np.diag(means), cmap=cosines_map(), vmin=-1, vmax=1, s=5, rasterized=True)
     if len(means) <= MOST_NUMBERS:
         for (row, column), mean in np.ndenumerate(means):
             cell_text(axes, row, column, "–" if np.isnan(mean) else signed(mean), on_dark=abs(mean) > 0.6)
@@ -33,7 +38,7 @@ def class_pairs_picture(subject: Subject) -> Picture:
         name="class_pairs",
         title="Class pairs",
         verdict=_verdict(found),
-        alt=f"Matrix of mean cosines for every pair of {len(names)} classes; the diagonal is a class with itself.",
+        alt=f"Mean cosines of {amount(len(names), 'class', 'classes')}; the diagonal is a class with itself.",
         figure=figure,
         table=Table(("class", "other class", "mean cosine", "pairs"), cells),
     )
@@ -42,7 +47,7 @@ def class_pairs_picture(subject: Subject) -> Picture:
 def _verdict(found: PairSimilarity) -> Verdict:
     names, means = found.class_names, found.means
     if found.between is None or found.within is None:
-        return Verdict("open", "There are no pairs to compare: it takes two classes with two samples each.")
+        return Verdict("open", "There is nothing to compare: it takes two classes, and two samples of one.")
     other = {(a, b): m for a, row in enumerate(means) for b, m in enumerate(row) if a < b and m is not None}
     (a, b), closest = max(other.items(), key=lambda item: item[1])
     told = (

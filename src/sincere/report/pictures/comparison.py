@@ -124,7 +124,7 @@ def differences_picture(found: dict[tuple[str, str], Comparison]) -> Picture | N
 def without_k(title: str) -> str:
     """Without the k, which may differ from run to run.
 
-    >>> without_k("k-NN (k = 10), balanced")
-    'k-NN, balanced'
+    >>> without_k("k-NN (k = 10), balanced"), without_k("k-NN (k = 5, small classes)")
+    ('k-NN, balanced', 'k-NN')
     """
-    return re.sub(r" \(k = \d+\)", "", title)
+    return re.sub(r" \(k = \d+[^)]*\)", "", title)

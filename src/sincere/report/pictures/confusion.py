@@ -1,14 +1,19 @@
 """Which class was taken for which."""
 
+from typing import Any
+
 import numpy as np
 
-from sincere.evaluate import ClassifierResult
-from sincere.report.palette import shares_map
+from sincere.evaluate.accuracy import ENOUGH
+from sincere.evaluate.wording import amount
+from sincere.report.palette import OTHER, SAME, shares_map
 from sincere.report.picture import Picture, Table, cell_text, colour_bar, heat_ticks, in_style, new_figure
 from sincere.report.subject import Subject
-from sincere.report.verdict import Grade, Verdict, percent, some
+from sincere.report.verdict import Grade, Verdict, graded, percent, some
 
 MOST_NUMBERS = 16
+MOST_CELLS = 100  # classes up to which a cell of the matrix can be seen
+GOOD, MIXED = 0.9, 0.5  # share right in the hardest class
 
 
 @in_style
@@ -22,7 +27,11 @@ def confusion_picture(subject: Subject) -> Picture | None:
     totals = counts.sum(axis=1, keepdims=True)
     shares = counts / np.maximum(totals, 1)
     figure, axes = new_figure(5.6, 4.9)
-    drawn = axes.imshow(100 * shares, cmap=shares_map(), vmin=0, vmax=100, interpolation="none")
+    if len(counts) > MOST_CELLS:
+        _draw_dots(axes, counts)
+    else:
+        drawn = axes.imshow(100 * shares, cmap=shares_map(), vmin=0, vmax=100, interpolation="none")
+        colour_bar(figure, axes, drawn, "per cent of the true class")
     heat_ticks(axes, found.class_names)
     if len(counts) <= MOST_NUMBERS:
         for (row, column), count in np.ndenumerate(counts):
@@ -30,7 +39,6 @@ def confusion_picture(subject: Subject) -> Picture | None:
                 cell_text(axes, row, column, f"{count:,}", on_dark=shares[row, column] > 0.55)
     axes.set_xlabel(f"predicted by {first.title}")
     axes.set_ylabel("true class")
-    colour_bar(figure, axes, drawn, "per cent of the true class")
     names = found.class_names
     rows = [
         (names[a], names[b], int(counts[a, b]), float(shares[a, b]))
@@ -40,32 +48,73 @@ def confusion_picture(subject: Subject) -> Picture | None:
     return Picture(
         name="confusion",
         title="Confusions",
-        verdict=_verdict(subject, first, counts),
-        alt=f"Confusion matrix of {len(names)} classes; the diagonal holds what was classified right.",
+        verdict=_verdict(subject, counts),
+        alt=f"Confusion matrix of {amount(len(names), 'class', 'classes')}; the diagonal holds what was right.",
         figure=figure,
         table=Table(("true class", "predicted", "samples", "share of the true class"), tuple(rows)),
     )
 
 
-def _verdict(subject: Subject, first: ClassifierResult, counts: "np.ndarray") -> Verdict:
-    found = subject.evaluation
+def _draw_dots(axes: Any, counts: "np.ndarray") -> None:
+    """What was right as a line and mistakes as crosses: a thousandth of a matrix could not be seen."""
+    right = np.nonzero(np.diag(counts))[0]
+    rows, columns = np.nonzero(counts - np.diag(np.diag(counts)))
+    axes.scatter(right, right, s=4, color=SAME, linewidths=0, label="right", rasterized=True)
+    axes.scatter(columns, rows, s=14, color=OTHER, marker="x", linewidths=0.9, label="mistake", rasterized=True)
+    margin = 0.02 * len(counts)
+    axes.set_xlim(-margin, len(counts) - 1 + margin)
+    axes.set_ylim(len(counts) - 1 + margin, -margin)
+    axes.set_aspect("equal")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+
+
+def _verdict(subject: Subject, counts: "np.ndarray") -> Verdict:
+    found, wrong = subject.evaluation, counts.copy()
     names = found.class_names
-    wrong = counts.copy()
     np.fill_diagonal(wrong, 0)
     if len(names) == 1:
         return Verdict("open", "There is one class only, so nothing can be confused.")
+    n = amount(len(found.labels), "sample")
     if not wrong.any():
-        return Verdict("good", f"Everything lies on the diagonal: none of {len(found.labels):,} samples is wrong.")
-    often = sorted(((int(wrong[a, b]), a, b) for a, b in np.ndindex(wrong.shape) if wrong[a, b]), key=lambda x: -x[0])
+        return Verdict("good", f"Everything lies on the diagonal: none of {n} is wrong.")
+    often = sorted(((int(wrong[a, b]), a, b) for a, b in np.argwhere(wrong)), key=lambda x: -x[0])
     shown = some([f"{names[a]} for {names[b]} ({count})" for count, a, b in often[:3]])
-    present = [(value.value, name) for value, name in zip(first.per_class, names, strict=True) if value is not None]
-    lowest, hardest = min(present)
-    grade: Grade = "good" if lowest >= 0.9 else "mixed" if lowest >= 0.5 else "poor"
+    such = "most often " if often[0][0] > 1 else "such as " if len(often) > 1 else ""
+    grade, ends = _by_class(subject, counts)
     return Verdict(
         grade,
-        f"Whatever is off the diagonal is a mistake: {int(wrong.sum()):,} of {len(found.labels):,} samples, most often "
-        f"{shown}; even the hardest class, {hardest}, is right in {percent(lowest)} of its samples."
-        if grade == "good"
-        else f"Whatever is off the diagonal is a mistake: {int(wrong.sum()):,} of {len(found.labels):,} samples, most "
-        f"often {shown}; the hardest class, {hardest}, is right in only {percent(lowest)} of its samples.",
+        "; ".join([f"Whatever is off the diagonal is a mistake: {int(wrong.sum()):,} of {n}, {such}{shown}", *ends])
+        + ".",
     )
+
+
+def _by_class(subject: Subject, counts: "np.ndarray") -> tuple[Grade, list[str]]:
+    """The grade of the hardest class, and what is to be said of the classes.
+
+    A class of a few samples can be at 0 % by bad luck: such classes are judged together. A class that nobody could vote
+    for is not judged.
+    """
+    names, right, sizes = subject.evaluation.class_names, np.diag(counts), counts.sum(axis=1)
+    can = np.zeros(len(names), dtype=bool)
+    can[subject.test.labels[subject.attainable].numpy()] = True
+    many, few = np.nonzero(can & (sizes >= ENOUGH))[0], np.nonzero(can & (sizes < ENOUGH))[0]
+    together, ends = int(sizes[few].sum()), []
+    shares = [float(right[c] / sizes[c]) for c in many]
+    if len(many):
+        place = int(np.argmin(shares))
+        even, only = ("even ", "") if shares[place] >= GOOD else ("", "only ")
+        share = f"{only}{percent(shares[place])} of its {sizes[many[place]]:,} samples"
+        hardest = f"{even}the hardest class, {names[many[place]]}, is right in {share}"
+        ends.append(f"every class of {ENOUGH} samples or more is right" if shares[place] == 1 else hardest)
+    if together >= ENOUGH:
+        shares.append(float(right[few].sum() / together))
+    if len(few):
+        judged = percent(shares[-1]) if together >= ENOUGH else "too few to judge"
+        who = f"{amount(len(few), 'class', 'classes')} of fewer than {ENOUGH} samples"
+        who = f"{who} is" if len(few) == 1 else f"{who} are, taken together,"
+        ends.append(f"{who} right in {right[few].sum():,} of {together:,} ({judged})")
+    if hopeless := int(((sizes > 0) & ~can).sum()):
+        none = f"{'has' if hopeless == 1 else 'have'} no {'other' if subject.alone else 'training'} sample"
+        ends.append(f"{amount(hopeless, 'class', 'classes')} {none} and cannot be right")
+    lowest = min(shares, default=None)
+    return "open" if lowest is None else graded(-lowest, good=-GOOD, mixed=-MIXED), ends

@@ -69,7 +69,8 @@ def _verdict(epochs: Sequence[dict[str, Any]], checks: Sequence[dict[str, Any]])
     if checks:
         told += f"; k-NN was right on {percent(checks[-1]['knn_accuracy'])} of the validation split at the end"
     if len(epochs) < 5:
-        return Verdict("open", f"{told}. {len(epochs)} epochs are too few to see whether it had levelled off.")
+        few = "1 epoch is" if len(epochs) == 1 else f"{len(epochs)} epochs are"
+        return Verdict("open", f"{told}. {few} too few to see whether it had levelled off.")
     if last >= first:
         return Verdict("poor", f"{told}: it did not fall, so nothing was learned. Try a smaller learning rate.")
     late = epochs[-max(2, round(LATE * len(epochs)))]["loss"]

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from sincere.evaluate.wording import amount
 from sincere.geometry.record import SimilarityHistograms
 from sincere.report.palette import OTHER, SAME
 from sincere.report.picture import Picture, Table, in_style, new_figure
@@ -47,7 +48,7 @@ def histograms_picture(subject: Subject) -> Picture:
 def _verdict(found: SimilarityHistograms) -> Verdict:
     if found.overlap is None or found.median_within is None or found.median_between is None:
         return Verdict("open", "Only one of the two hills exists: it takes two classes, and two samples of a class.")
-    pairs = f"{found.pairs_within + found.pairs_between:,} pairs"
+    pairs = amount(found.pairs_within + found.pairs_between, "pair")
     drawn = "" if found.sampled is None else f" of {found.sampled:,} samples drawn at random"
     grade = graded(found.overlap, good=0.1, mixed=0.3)
     end = {

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from sincere.evaluate.wording import amount
 from sincere.report.palette import FAINT, INK, MARKERS, class_colour, class_symbol
 from sincere.report.picture import Picture, Table, in_style, new_figure, short
-from sincere.report.projections import PointMap, Projection
+from sincere.report.projections import NEIGHBOURS, PointMap, Projection
 from sincere.report.subject import Subject
 from sincere.report.verdict import Grade, Verdict, percent
 
@@ -38,7 +39,8 @@ def point_map_picture(subject: Subject, found: PointMap) -> Picture:
         name="map",
         title="Map of the embeddings",
         verdict=_verdict(subject, found),
-        alt=f"{len(labels):,} embeddings as points coloured by class: {', '.join(o.title for o in found.projections)}.",
+        alt=f"{amount(len(labels), 'embedding')} as points coloured by class: "
+        f"{', '.join(one.title for one in found.projections)}.",
         figure=figure,
         table=Table(tuple(header), tuple(rows)),
     )
@@ -101,6 +103,12 @@ def _verdict(subject: Subject, found: PointMap) -> Verdict:
     told = f"Each class should be an island of its own{ring}"
     if found.agreement is None or len(set(subject.test.labels.tolist())) < 2:
         return Verdict("open", f"{told}.")
+    sizes = np.bincount(subject.test.labels[found.chosen].numpy())
+    few, alone = bool(((sizes > 0) & (sizes <= NEIGHBOURS)).any()), int((sizes == 1).sum())
+    near = "of a point's ten nearest"
+    if few:  # more could not be of its class
+        near = "of a point's nearest, counting as many as its class has other points and ten at most"
+    out = f" {amount(alone, 'point')} without another of the same class {'is' if alone == 1 else 'are'} left out."
     shares = ", ".join(
         f"{percent(found.agreements[one.key], 0)} in {one.title if one.key == 'pca' else 'the ' + one.title.lower()}"
         for one in found.projections
@@ -114,6 +122,6 @@ def _verdict(subject: Subject, found: PointMap) -> Verdict:
     }[grade]
     return Verdict(
         grade,
-        f"{told}: of a point's ten nearest, {percent(found.agreement, 0)} have its class in the whole space ({shares}; "
-        f"the closer to the first figure, the more a picture can be trusted), so {end}.",
+        f"{told}: {near}, {percent(found.agreement, 0)} have its class in the whole space ({shares}; "
+        f"the closer to the first figure, the more a picture can be trusted), so {end}.{out if alone else ''}",
     )

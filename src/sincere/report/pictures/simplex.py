@@ -133,9 +133,9 @@ def _verdict(found: SimplexConditions, classes: int) -> Verdict:
     if found.mean_deviation is None or found.largest_deviation is None or found.mean_cosine is None:
         return Verdict("open", "Some class means have no direction, so there are no angles to compare.")
     told = (
-        f"The means of {classes} classes are as far apart as can be when every two have cosine {signed(found.target)}: "
-        f"here they have {signed(found.mean_cosine)} on average, off by {signed(found.mean_deviation)} in the mean and "
-        f"by {signed(found.largest_deviation)} at most"
+        f"The means of {classes:,} classes are as far apart as can be when every two have cosine "
+        f"{signed(found.target)}: here they have {signed(found.mean_cosine)} on average, off by "
+        f"{signed(found.mean_deviation)} in the mean and by {signed(found.largest_deviation)} at most"
     )
     if not found.fits:
         return Verdict("open", f"{told}; with so few dimensions no embedding could reach it for all pairs.")
