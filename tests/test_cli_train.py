@@ -7,14 +7,20 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
+import torch
+from PIL import Image
 
 from command_line import FAST, apart, blobs, call, done, parsed, refused
+from sincere.cli.forecast import forecast, shorter
+from sincere.data import open_data
+from sincere.data.batches import ClassBatches
 from sincere.errors import InputError
 from sincere.evaluate import EvaluationOptions
 from sincere.recipes import RECIPES
 from sincere.runs import RunFolder, load_tensors
-from sincere.train import TrainConfig
+from sincere.train import BatchesConfig, ComputeConfig, EncoderConfig, TrainConfig
 
 
 @pytest.fixture
@@ -71,8 +77,10 @@ def test_evaluate_with_it(data):
         (("blobs.npz", "--set", "colour=red"), "Settings begin with data, batches"),
         (("blobs.npz", "--set", "epochs"), "NAME=VALUE"),
         (("blobs.npz", "--set", "epochs=many"), "epochs must be a whole number: got 'many'"),
-        (("blobs.npz", "--loss", "triplet"), "'sincere', 'supcon'"),
-        (("blobs.npz", "--encoder", "resnet18"), "is for data of kind 'image'"),
+        (("blobs.npz", "--loss", "triplet"), "error: --loss must be one of 'sincere', 'supcon'"),
+        (("blobs.npz", "--loss", "cross_entropie"), "'cross_entropy', 'fixed_simplex', 'package.module:factory': got"),
+        (("blobs.npz", "--encoder", "resnet18"), "is for data of kind 'image', and blobs is of kind 'array': use mlp"),
+        (("blobs.npz", "--encoder", "timm:resnet18"), "is for data of kind 'image', and blobs is of kind 'array'"),
         (("blobs.npz", "--optimizer", "adam"), "'sgd', 'adamw'"),
         (("blobs.npz", "--recipe", "leter"), "Did you mean 'letter'?"),
         (("--recipe", "letter"), "sincere train PATH --recipe letter"),
@@ -90,6 +98,7 @@ def test_refuses_in_one_line(data, tmp_path, words, message):
         assert "Usage" in call("train", *words).output
         return
     line = refused("train", *words)
+    assert call("train", *words).stderr == line + "\n", "nothing is announced before"
     assert message in line
     assert line.startswith("error: ")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["blobs.npz", "full"], "nothing is left behind"
@@ -99,8 +108,90 @@ def test_advice_is_what_one_can_type(tmp_path):
     (tmp_path / "moods.csv").write_text("first,second,mood\n" + "hi,ho,good\noh,ah,bad\n" * 10)
     assert refused("train", tmp_path / "moods.csv").endswith("Name the one with the classes: --label-column ….")
     named = ("train", tmp_path / "moods.csv", "--label-column", "mood")
-    assert refused(*named).endswith("Name it: --set data.options.input_column=….")
-    done(*named, "--set", "data.options.input_column=first", *FAST, "--out", tmp_path / "run", "--quiet")
+    assert refused(*named).endswith("Name it: --input-column ….")
+    done(*named, "--input-column", "first", *FAST, "--out", tmp_path / "run", "--quiet")
+
+
+def test_files_that_cannot_be_read_may_be_skipped(tmp_path):
+    random = np.random.default_rng(0)
+    for name in ("a", "b"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for i in range(12):
+            pixels = random.integers(0, 256, (16, 16, 3), np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{i}.png")
+    (tmp_path / "photos" / "a" / "broken.png").write_bytes(b"no image")
+    assert "--unreadable skip" in refused("train", tmp_path / "photos", "--device", "cpu")
+    told = done("train", tmp_path / "photos", *FAST, "--unreadable", "skip", "--out", tmp_path / "run").stderr
+    assert "broken.png" in told
+    assert TrainConfig.load(tmp_path / "run").data.options == {"unreadable": "skip"}
+
+
+def test_large_images_are_reduced_for_a_cpu(tmp_path):
+    random = np.random.default_rng(0)
+    for i in range(24):
+        place = tmp_path / "photos" / "ab"[i % 2] / f"{i}.png"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(random.integers(0, 256, (100, 120, 3), np.uint8)).save(place)
+    words = ("train", tmp_path / "photos", "--device", "cpu", "--epochs", "1", "--batch", "16", "--out")
+    said = done(*words, tmp_path / "run").stderr
+    assert "image, 3×64×64, reduced for a CPU: --image-size chooses" in said
+    config = TrainConfig.load(tmp_path / "run")
+    assert (config.data.options, config.encoder.name) == ({"image_size": 64}, "short_cnn")
+    said = done(*words, tmp_path / "kept", "--image-size", "100").stderr
+    assert "image, 3×100×100\n" in said
+    kept = TrainConfig.load(tmp_path / "kept")
+    assert (kept.encoder.name, kept.encoder.options) == ("resnet18", {"width": 0.25})
+    named = done(*words, tmp_path / "named", "--encoder", "small_cnn", "--set", "encoder.options.width=4").stderr
+    assert "image, 3×100×120\n" in named
+
+
+class TestForecast:
+    def test_it_is_the_time_that_steps_take(self, data, monkeypatch):
+        ticks = iter(range(1000))
+        monkeypatch.setattr("sincere.cli.forecast.perf_counter", lambda: 3.0 * next(ticks))  # each step takes 3 s
+        splits = open_data(str(data))
+        config = TrainConfig(batches=BatchesConfig(16), epochs=10, compute=ComputeConfig("cpu"))
+        dealt = sum(len(batch) for batch in ClassBatches(splits.train.labels, batch_size=16, seed=0).batches(0))
+        first = len(next(iter(ClassBatches(splits.train.labels, batch_size=16, seed=0).batches(0))))
+        assert first > 8, "8 samples in 3 s: the whole batch would take more than 4"
+        assert forecast(config, splits) == pytest.approx(10 * dealt * 3.0 / 8)
+        monkeypatch.setattr("sincere.cli.forecast.PATIENCE", 60.0)
+        assert forecast(config, splits) == pytest.approx(10 * dealt * 3.0 / first)
+
+    def test_it_leaves_the_run_alone(self, data):
+        done("train", data, *FAST, "--out", "told")
+        done("train", data, *FAST, "--out", "untold", "--quiet")
+        told, untold = (load_tensors(RunFolder(name).weights) for name in ("told", "untold"))
+        assert all(torch.equal(untold[name], value) for name, value in told.items())
+
+    def test_nothing_of_the_users_own_is_called_twice(self, data, monkeypatch):
+        own = replace(TrainConfig(), encoder=EncoderConfig("command_line:Stopping"))
+        assert forecast(own, open_data(str(data))) is None
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        assert forecast(TrainConfig(), open_data(str(data))) is None
+
+    def test_what_is_said_about_it(self, data, monkeypatch):
+        for seconds, expected in ((20.0, []), (100.0, ["On this CPU it will take about 2 minutes."])):
+            monkeypatch.setattr("sincere.cli.train.forecast", lambda *what, seconds=seconds: seconds)
+            said = done("train", data, *FAST).stderr.splitlines()
+            assert [line for line in said if "CPU" in line] == expected
+        monkeypatch.setattr("sincere.cli.train.forecast", lambda *what: 7200.0)
+        said = done("train", data, *FAST).stderr.splitlines()
+        assert "On this CPU it will take about 2.0 hours." in said
+        assert "To make it shorter: use a GPU." in said, "half an epoch cannot be asked for"
+
+    @pytest.mark.parametrize(
+        ("shape", "epochs", "named", "expected"),
+        [
+            ((3, 32, 32), 300, True, "leave out --encoder, and get a network for CPUs; --epochs 75 (30 minutes);"),
+            ((3, 64, 64), 15, False, "--image-size 32; --epochs 3 (24 minutes);"),
+            ((3, 224, 200), 15, False, "--image-size 64; --epochs 3 (24 minutes);"),
+            ((16,), 100, False, "To make it shorter: --epochs 25 (30 minutes); or use a GPU."),
+        ],
+    )
+    def test_ways_to_shorten_it(self, shape, epochs, named, expected):
+        assert expected in shorter(replace(TrainConfig(), epochs=epochs), shape, 7200.0, named=named)
+        assert shorter(replace(TrainConfig(), epochs=epochs), shape, 1800.0, named=named) is None
 
 
 def test_words_are_numbered_and_places_are_quoted(data):

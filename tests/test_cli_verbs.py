@@ -2,27 +2,34 @@
 
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from rich.console import Console
+from typer.testing import CliRunner
 
 from command_line import FAST, apart, blobs, call, done, parsed, refused
 from sincere import diagnose
 from sincere.cli import output, report, run_evaluation
+from sincere.cli.app import app
 from sincere.cli.demo_folder import claimed
 from sincere.cli.evaluate import command_for
 from sincere.cli.hints import as_typed
 from sincere.data import open_data
 from sincere.embeddings import EmbeddingSet, load
+from sincere.encoders import ENCODERS
 from sincere.evaluate import Evaluation, EvaluationOptions, evaluate
 from sincere.recipes.demo import side
 from sincere.runs import RunFolder, files
+from sincere.train.config import LOSSES
+from sincere.views.presets import PRESETS
 
 VERBS = ("demo", "train", "evaluate", "compare", "report", "embed", "export", "bench", "reproduce", "recipes")
 VERBS = (*VERBS, "recipes list", "recipes show")
@@ -43,6 +50,34 @@ def test_help_shows_an_example(verb):
     text = done(*verb.split(), "--help").output
     assert "Example:" in text
     assert f"sincere {verb.split()[0]}" in text.partition("Example:")[2]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_at_80_columns(verb):
+    result = CliRunner().invoke(app, [*verb.split(), "--help"], env={"COLUMNS": "80"})
+    assert "<bool>" not in result.output, "a flag takes no value"
+    text = result.output.partition("Usage:")[2].partition("╭")[0]
+    paragraphs = [part.splitlines() for part in re.split(r"\n\s*\n", text)[1:]]
+    for lines in paragraphs:
+        for line, following in pairwise(lines):
+            first = following.split()[0]
+            assert len(line.rstrip()) + 1 + len(first) > 79, f"{line!r} has room for {first!r}"
+
+
+def test_help_lists_what_there_is():
+    text = " ".join(done("train", "--help").output.split())
+    for name in (*LOSSES, "cross_entropy", "fixed_simplex", *ENCODERS, *(n for kind in PRESETS.values() for n in kind)):
+        assert name in text
+    assert "probe" not in done("compare", "--help").output
+
+
+def test_method_and_methods_are_both_understood(runs):
+    for flag in ("--method", "--methods"):
+        (one,) = parsed("evaluate", runs / "sincere", flag, "class-means", "--draws", "100")["classifiers"]
+        assert one["method"] == "class_means"
+    parsed("evaluate", runs / "sincere", "--draws", "100"), parsed("evaluate", runs / "supcon", "--draws", "100")
+    words = ("compare", runs / "sincere", runs / "supcon", "--draws", "100")
+    assert parsed(*words, "--methods", "class-means") == parsed(*words, "--method", "class_means")
 
 
 def test_nothing_gives_help_and_the_version_is_told():
@@ -140,7 +175,15 @@ def test_embed_reads_as_the_run_did(tmp_path):
     done("train", tmp_path / "oils.csv", *FAST, *reading, "--out", tmp_path / "run", "--quiet")
     words = ("embed", tmp_path / "run", tmp_path / "oils.csv", "--out", tmp_path / "made.npz")
     assert set(parsed(*words)["classes"]) == {"Äpfel", "Öl"}
-    assert "must have a column 'c'" in refused(*words, "--label-column", "c")
+    line = refused(*words, "--label-column", "c")
+    assert "must have a column 'c'" in line
+    assert "of the run" not in line
+    (tmp_path / "new.csv").write_text("a,b,kind\n1,2,Öl\n")
+    np.savez(tmp_path / "new.npz", x=np.eye(2), y=np.array(["Öl", "Öl"]))
+    for name in ("new.csv", "new.npz"):
+        line = refused("embed", tmp_path / "run", tmp_path / name, "--out", tmp_path / "made.npz")
+        assert "'Sorte' is the label column of the run's own data." in line
+        assert "--label-column …" in line
     np.save(tmp_path / "points.npy", np.eye(2)[[0, 1, 0]])
     np.save(tmp_path / "points_y.npy", np.array(["Öl", "Öl", "Äpfel"]))
     assert parsed("embed", tmp_path / "run", tmp_path / "points.npy", "--out", tmp_path / "made.npz")["samples"] == 3

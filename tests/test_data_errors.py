@@ -144,7 +144,7 @@ CASES = {
     "npz of objects": (npz(x=X, y=np.array([{}] * 8)), ["t.npz", "pickled Python objects are never loaded"]),
     "npz with other names": (npz(points=X, colour=Y), ["points (8, 3), colour (8,)", "input_column='…'"]),
     "labels do not match": (npz(x=X, y=Y[:7]), ["one label per sample", "(8, 3)", "7 labels"]),
-    "one-hot labels": (npz(x=X, y=np.eye(8)), ["one class each: got (8, 8)", "argmax(1)"]),
+    "one-hot labels": (npz(x=X, y=np.eye(8)), ["the labels, y of", "one class each: got (8, 8)", "argmax(1)"]),
     "fractional labels": (npz(x=X, y=Y + 0.5), ["whole numbers or text", "fractions"]),
     "NaN features": (npz(x=BROKEN, y=Y), ["2 of 8 rows", "row 2 column 1, row 5 column 0", "Fill or remove"]),
     "too large for float32": (npz(x=np.full((8, 1), 1e300), y=Y), ["8 of 8 rows", "infinity"]),

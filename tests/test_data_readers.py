@@ -468,3 +468,24 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch, tmp_path, missin
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(OptionError, match=rf"{missing.split('.')[0]}.*pip install \"sincere\[{extra}\]\""):
         open_data(source)
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        (("a", "b", "a|b"), "1 of 3 labels in 'label' of"),
+        (("a;b", "b;c", "c; a", "a;b"), "4 of 4 labels in 'label' of"),
+        (("a", "b", "c|d"), None),  # nothing says that c and d are classes
+        (("New York", "Paris, Texas", "Paris"), None),
+        (("|", "a|", "a"), None),
+    ],
+)
+def test_several_classes_in_one_are_noted(tmp_path, labels, told):
+    rows = "".join(f'w{i} v{i},"{label}"\n' for i, label in enumerate(labels))
+    (tmp_path / "t.csv").write_text("text,label\n" + rows)
+    data, notes = read_data(tmp_path / "t.csv")
+    assert len(data.class_names) == len(set(labels))
+    assert (told is None) == (not notes)
+    if told:
+        assert told in notes[0]
+        assert "each such combination is taken as a class of its own" in notes[0]

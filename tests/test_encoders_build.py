@@ -52,6 +52,8 @@ def test_a_model_built_on_meta_is_whole_once_loaded():
 def test_defaults_exist_for_every_kind():
     assert default_encoder("image", (1, 8, 8)) == "small_cnn"
     assert default_encoder("image", (3, 32, 32)) == "resnet18"
+    on_cpu = [default_encoder("image", (3, side, side + 1), gpu=False) for side in (16, 17, 95, 96)]
+    assert on_cpu == ["small_cnn", "short_cnn", "short_cnn", "resnet18"]
     assert [default_encoder(kind, SHAPES[kind]) for kind in ("array", "text", "sound")] == ["mlp", "text", "sound"]
 
 

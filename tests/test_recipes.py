@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from sincere.data import LabelledData, open_data
+from sincere.encoders import build_encoder
 from sincere.errors import OptionError
 from sincere.evaluate import EvaluationOptions
 from sincere.recipes import NOT_MEASURED, RECIPES, Given, find_recipe, starting_point
@@ -111,7 +112,7 @@ def data(kind, shape, samples):
     ("kind", "shape", "encoder"),
     [
         ("image", (1, 8, 8), "small_cnn"),
-        ("image", (3, 32, 32), "resnet18"),
+        ("image", (3, 32, 32), "short_cnn"),
         ("array", (6,), "mlp"),
         ("text", (5, 4), "text"),
         ("sound", (800,), "sound"),
@@ -119,11 +120,40 @@ def data(kind, shape, samples):
 )
 @pytest.mark.parametrize("samples", [20, 5000])
 def test_a_start_for_every_kind_and_size(kind, shape, encoder, samples):
-    config = starting_point(data(kind, shape, samples))
+    config = starting_point(data(kind, shape, samples), Given(device="cpu"))
     assert config.encoder.name == encoder
     assert config.batches.size <= max(samples // 8, 32)
     assert config.epochs >= 8
-    assert config.optimizer.name == ("sgd" if encoder == "resnet18" else "adamw")
+    assert config.optimizer.name == "adamw"
+
+
+@pytest.mark.parametrize(
+    ("shape", "samples", "seconds"),
+    [((3, 32, 32), 294, 180), ((3, 32, 32), 3500, 900), ((3, 64, 64), 3500, 1800), ((3, 224, 224), 294, 900)],
+)
+def test_images_on_a_cpu_cost_minutes(shape, samples, seconds):
+    config = starting_point(data("image", shape, samples), Given(device="cpu"))
+    network = build_encoder(config.encoder.name, kind="image", shape=shape, **config.encoder.options)
+    operations = []
+    for layer in network.modules():
+        if isinstance(layer, torch.nn.Conv2d):
+            layer.register_forward_hook(lambda own, _, made: operations.append(own.weight.numel() * made[0, 0].numel()))
+    network(torch.zeros(2, *shape))
+    views = samples * config.views.count * config.epochs
+    # A multiplication and an addition, forward and twice backward; 30 GFLOP/s of each of two cores are little.
+    assert views * sum(operations) * 6 / 60e9 < seconds
+    assert config.compute.channels_last
+
+
+def test_a_gpu_gets_larger_networks(monkeypatch):
+    photos = data("image", (3, 32, 32), 420)
+    assert starting_point(photos, Given(encoder="resnet18", device="cpu")).epochs == 300, "named, it stays what it was"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **how: True)
+    config = starting_point(photos)
+    assert (config.encoder.name, config.encoder.options, config.epochs) == ("resnet18", {}, 300)
+    assert (config.optimizer.name, config.compute.precision) == ("sgd", "bf16")
+    assert starting_point(photos, Given(device="cpu")).encoder.name == "short_cnn"
 
 
 def test_what_is_given_decides_about_the_rest():

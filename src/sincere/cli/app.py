@@ -12,6 +12,7 @@ from sincere.cli.demo import demo
 from sincere.cli.embed import embed_data
 from sincere.cli.evaluate import evaluate_run
 from sincere.cli.export import export
+from sincere.cli.help import Verb, Verbs, flowing
 from sincere.cli.recipes import recipes
 from sincere.cli.refusals import DEBUG, in_words
 from sincere.cli.report import report_on
@@ -19,6 +20,7 @@ from sincere.cli.reproduce import reproduce_claim
 from sincere.cli.train import train_model
 
 app = typer.Typer(
+    cls=Verbs,
     help="Supervised contrastive learning: from labelled data to an embedding model that you can trust.",
     epilog="Begin with:  sincere demo",
     no_args_is_help=True,
@@ -58,5 +60,6 @@ for name, verb, example in (
     ("reproduce", reproduce_claim, "sincere reproduce table-2"),
 ):
     needs_words = name not in ("demo", "bench", "reproduce")
-    app.command(name, epilog=f"Example:  {example}", no_args_is_help=needs_words)(in_words(verb))
+    words = flowing(verb.__doc__)
+    app.command(name, cls=Verb, help=words, epilog=f"Example:  {example}", no_args_is_help=needs_words)(in_words(verb))
 app.add_typer(recipes, name="recipes")

@@ -10,7 +10,9 @@ from sincere.cli.run_evaluation import known_evaluation
 from sincere.errors import OptionError
 from sincere.evaluate import compare
 
-Method = Annotated[str, typer.Option("--method", help="knn, class_means, linear, linear_paper or retrieval.")]
+Method = Annotated[
+    str, typer.Option("--method", "--methods", help="knn, class_means, linear, linear_paper or retrieval.")
+]
 Metric = Annotated[
     str, typer.Option("--metric", help="top1, top5, balanced; of retrieval: map@r, r_precision, recall@K.")
 ]
@@ -30,5 +32,7 @@ def compare_runs(
     """
     if len(runs) < 2:
         raise OptionError(f"compare takes two runs or more: got {len(runs)}.")
-    found = compare(*map(known_evaluation, runs), method=method, metric=metric, draws=draws, seed=seed)
+    found = compare(
+        *map(known_evaluation, runs), method=method.replace("-", "_"), metric=metric, draws=draws, seed=seed
+    )
     tell_json(found.to_json()) if json else tell(str(found))

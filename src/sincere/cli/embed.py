@@ -10,7 +10,7 @@ from sincere.cli.output import say, tell, tell_json, working
 from sincere.cli.run_evaluation import check_finished
 from sincere.data import DataOptions, read_data
 from sincere.embeddings import load
-from sincere.errors import OptionError
+from sincere.errors import InputError, OptionError
 from sincere.runs import RunFolder
 from sincere.train import TrainConfig
 from sincere.train.processes import device_for
@@ -21,9 +21,6 @@ Part = Annotated[
     Literal["train", "validation", "test"],
     typer.Option("--part", help="Of data that comes in parts; train is all of it where it does not."),
 ]
-Unreadable = Annotated[
-    Literal["stop", "skip"], typer.Option("--unreadable", help="What to do about files that cannot be read.")
-]
 
 
 def embed_data(
@@ -33,7 +30,7 @@ def embed_data(
     part: Part = "train",
     label_column: options.LabelColumn = None,
     input_column: options.InputColumn = None,
-    unreadable: Unreadable = "stop",
+    unreadable: options.Unreadable = None,
     device: options.Device = None,
     json: options.Json = False,
 ) -> None:
@@ -45,7 +42,8 @@ def embed_data(
     if out.suffix != ".npz":
         raise OptionError(f"--out must end in .npz: got {out}.")
     check_finished(RunFolder(run))
-    reading: DataOptions = {**as_the_run(run, data), "unreadable": unreadable}
+    borrowed = as_the_run(run, data)
+    reading: DataOptions = {**borrowed, "unreadable": unreadable or "stop"}
     if label_column is not None:
         reading["label_column"] = label_column
     if input_column is not None:
@@ -53,7 +51,10 @@ def embed_data(
     with working(f"embedding {data}") as at:
         model = load(run, device=device_for(device or "auto"))
         at("reading")
-        samples, notes = read_data(data, form=model.description.form, part=part, **reading)
+        try:
+            samples, notes = read_data(data, form=model.description.form, part=part, **reading)
+        except InputError as error:
+            raise InputError(f"{error}{whose_columns(str(error), borrowed, reading)}") from error
         at(f"{len(samples):,} samples")
         made = model.embed(samples).to("cpu")
     place = made.save(out)
@@ -74,3 +75,15 @@ def as_the_run(run: Path, data: str) -> DataOptions:
     if data.endswith(".npy"):
         reading.pop("label_column", None)  # there it names a file: the labels of other samples
     return reading
+
+
+def whose_columns(message: str, borrowed: DataOptions, reading: DataOptions) -> str:
+    """A sentence about a column that is missed because the run's own data has it, or nothing."""
+    words = {"label_column": "the label column", "input_column": "the column of samples"}
+    for name, what in words.items():
+        column = borrowed.get(name)
+        if isinstance(column, str) and column == reading.get(name) and repr(column) in message:
+            advised = f"{name}=" in message
+            flag = "" if advised else f" If this file has another, name it: --{name.replace('_', '-')} …."
+            return f" {column!r} is {what} of the run's own data.{flag}"
+    return ""

@@ -16,7 +16,7 @@ def evaluate_run(
     l2: options.Strength = None,
     probe_views: options.ProbeViews = 0,
     draws: options.Draws = 1000,
-    seed: options.DrawsSeed = 0,
+    seed: options.ProbeSeed = 0,
     device: options.Device = None,
     json: options.Json = False,
 ) -> None:

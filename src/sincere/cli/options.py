@@ -18,7 +18,7 @@ def _option(flag: str, words: str, panel: str | None = None) -> object:
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program in place of a table.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.", show_default=False)]
-Runs = Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders of runs.", show_default=False)]
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of runs.", show_default=False)]
 Device = Annotated[str | None, _option("--device", "auto, cpu, cuda or cuda:N.", COMPUTE)]
 
 Source = Annotated[
@@ -32,9 +32,16 @@ Source = Annotated[
 ]
 Test = Annotated[str | None, _option("--test", "A file or folder to judge by, instead of a share.", DATA)]
 AKind = Annotated[Kind | None, _option("--kind", "Where the files leave it open.", DATA)]
-ImageSize = Annotated[int | None, _option("--image-size", "Pixels; otherwise the most common size.", DATA)]
+ImageSize = Annotated[
+    int | None,
+    _option("--image-size", "Pixels; otherwise the most common size, for a CPU 64 where that is 96 or more.", DATA),
+]
 LabelColumn = Annotated[str | None, _option("--label-column", "Column of a table, or key of an .npz.", DATA)]
 InputColumn = Annotated[str | None, _option("--input-column", "Column with the text, or key of an .npz.", DATA)]
+Unreadable = Annotated[
+    Literal["stop", "skip"] | None,
+    _option("--unreadable", "What to do about files that cannot be read; stop unless given.", DATA),
+]
 
 Loss = Annotated[
     str | None,
@@ -51,13 +58,24 @@ Encoder = Annotated[
     _option(
         "--encoder",
         "resnet9, resnet18, resnet34, resnet50, short_cnn, small_cnn, mlp, text, sound, timm:NAME, torchvision:NAME, "
-        "sentence-transformers:NAME, package.module:factory; by the data unless given.",
+        "sentence-transformers:NAME, package.module:factory; by the data and the device unless given.",
         MODEL,
     ),
 ]
 Dim = Annotated[int | None, _option("--dim", "Dimensions of the embeddings; 128 unless given.", MODEL)]
-Views = Annotated[str | None, _option("--views", "Preset of random views; by the data unless given.", MODEL)]
-Epochs = Annotated[int | None, _option("--epochs", "Passes over the data; by its size unless given.", MODEL)]
+Views = Annotated[
+    str | None,
+    _option(
+        "--views",
+        "Preset of random views. Images: sincere, supcon, simclr, plain, trivial, digits; others: array, text, sound; "
+        "any: none. By the data unless given.",
+        MODEL,
+    ),
+]
+Epochs = Annotated[
+    int | None,
+    _option("--epochs", "Passes over the data; by its size, and on a CPU by their cost, unless given.", MODEL),
+]
 Batch = Annotated[int | None, _option("--batch", "Samples of a batch, over all processes.", MODEL)]
 Optimizer = Annotated[str | None, _option("--optimizer", "sgd, adamw, lars or muon.", MODEL)]
 LearningRate = Annotated[float | None, _option("--lr", "Learning rate at its highest.", MODEL)]
@@ -89,7 +107,9 @@ Evaluate = Annotated[
 
 Methods = Annotated[
     str,
-    typer.Option("--methods", help="Any of knn, class_means, linear, linear_paper, retrieval; with commas between."),
+    typer.Option(
+        "--methods", "--method", help="Any of knn, class_means, linear, linear_paper, retrieval; with commas between."
+    ),
 ]
 ALL_METHODS = ",".join(EvaluationOptions().methods)
 Neighbours = Annotated[
@@ -112,4 +132,5 @@ ProbeViews = Annotated[
     ),
 ]
 Draws = Annotated[int, typer.Option("--draws", help="Of the bootstrap.")]
-DrawsSeed = Annotated[int, typer.Option("--seed", help="Of the draws and of the probe's views.")]
+DrawsSeed = Annotated[int, typer.Option("--seed", help="Of the draws.")]
+ProbeSeed = Annotated[int, typer.Option("--seed", help="Of the draws and of the probe's views.")]

@@ -13,14 +13,16 @@ from sincere.cli.output import counted
 from sincere.cli.run_data import check_is_here, data_of
 from sincere.cli.settings import Settings, from_assignments, from_flags, laid_over
 from sincere.data import Splits
+from sincere.encoders.build import ENCODERS, LIBRARIES
 from sincere.errors import OptionError
-from sincere.recipes import Given, find_recipe, starting_point
+from sincere.recipes import Given, find_recipe, reduced_side, starting_point
 from sincere.runs import RunFolder, read_json
 from sincere.train import TrainConfig
 from sincere.train.loop import opened
+from sincere.train.processes import device_for
 from sincere.train.start import check_folder
 
-Planned = tuple[TrainConfig, str, Splits | None]  # a configuration, the data's name, and the data if it was read
+Planned = tuple[TrainConfig, str, Splits]  # a configuration, the data's name, and the data
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +33,7 @@ class Plan:
     run: Path
     resume: bool = False
     data: Splits | None = None  # None: the configuration alone says what is to be read
+    reduced: bool = False  # are images read smaller than they are, as nobody said how large?
 
     def in_words(self) -> str:
         """One line for whoever waits."""
@@ -42,6 +45,7 @@ class Plan:
         train, validation, test = self.data.train, self.data.validation, self.data.test
         held = f"{len(validation):,} to choose by, " if validation is not None else ""
         shape = "×".join(map(str, train.form.shape))
+        shape += ", reduced for a CPU: --image-size chooses" if self.reduced else ""
         return (
             f"{train.name}: {len(train):,} samples to train on, {held}{len(test):,} to judge by; "
             f"{len(train.class_names)} classes; {train.kind}, {shape}\n{config.encoder.name}, {doing}"
@@ -57,7 +61,11 @@ def planned(words: Mapping[str, Any]) -> Plan:
         check_folder(RunFolder(run), TrainConfig(), resume=False)  # before data is read, which may take its time
     plan = _by_the_data if words["recipe"] is None else _by_the_recipe(words["recipe"])
     config, name, data = plan(given)
-    return Plan(config, run or _free_folder(config, name), resume, data)
+    device_for(config.compute.device)  # refuses what is none
+    _check_kind(config.encoder.name, data)
+    asked = words["recipe"] is not None or "image_size" in given.get("data", {}).get("options", {})
+    reduced = not asked and "image_size" in config.data.options
+    return Plan(config, run or _free_folder(config, name), resume, data, reduced)
 
 
 def _gone_on(folder: RunFolder, given: Settings) -> Plan:
@@ -79,7 +87,8 @@ def _by_the_recipe(name: str) -> Callable[[Settings], Planned]:
     def plan(given: Settings) -> Planned:
         if recipe.needs_path and "source" not in given.get("data", {}):
             raise OptionError(f"recipe {name!r} needs its data: {recipe.command}")
-        return TrainConfig.from_json(laid_over(recipe.config.to_json(), given)), name, None
+        config = TrainConfig.from_json(laid_over(recipe.config.to_json(), given))
+        return config, name, opened(config.data)
 
     return plan
 
@@ -95,8 +104,23 @@ def _by_the_data(given: Settings) -> Planned:
         epochs=given.get("epochs"),
         device=given.get("compute", {}).get("device"),
     )
+    side, options = reduced_side(data.train, decided), given.get("data", {}).get("options", {})
+    if side is not None and "image_size" not in options:
+        given = laid_over(given, {"data": {"options": {"image_size": side}}})
+        data = opened(TrainConfig.from_json(given).data)
     start = starting_point(data.train, decided)
     return TrainConfig.from_json(laid_over(start.to_json(), given)), data.train.name, data
+
+
+def _check_kind(encoder: str, data: Splits) -> None:
+    """Refuse an encoder for another kind of data, before anything is announced."""
+    wanted, _ = ENCODERS.get(encoder) or LIBRARIES.get(encoder.partition(":")[0]) or (data.train.kind, None)
+    if wanted != data.train.kind:
+        fitting = sorted(name for name, (kind, _) in ENCODERS.items() if kind == data.train.kind)
+        raise OptionError(
+            f"the encoder {encoder!r} is for data of kind {wanted!r}, and {data.train.name} is of kind "
+            f"{data.train.kind!r}: use {' or '.join(fitting)}, or leave it out."
+        )
 
 
 def _given(words: Mapping[str, Any]) -> Settings:

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from sincere.cli import options
+from sincere.cli.help import Verb, Verbs
 from sincere.cli.output import tell, tell_json
 from sincere.cli.refusals import in_words
 from sincere.errors import OptionError
@@ -13,6 +14,7 @@ from sincere.recipes import RECIPES, find_recipe
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Of a recipe.", show_default=False)]
 
 recipes = typer.Typer(
+    cls=Verbs,
     help="Named, complete configurations, with the evidence for them.",
     epilog="Example:  sincere recipes show letter",
     invoke_without_command=True,
@@ -53,5 +55,7 @@ def show_recipe(name: Name, json: options.Json = False) -> None:
 
 
 recipes.callback()(in_words(either))
-recipes.command("list", epilog="Example:  sincere recipes list")(in_words(list_recipes))
-recipes.command("show", epilog="Example:  sincere recipes show letter", no_args_is_help=True)(in_words(show_recipe))
+recipes.command("list", cls=Verb, epilog="Example:  sincere recipes list")(in_words(list_recipes))
+recipes.command("show", cls=Verb, epilog="Example:  sincere recipes show letter", no_args_is_help=True)(
+    in_words(show_recipe)
+)

@@ -16,7 +16,7 @@ from sincere.runs import RunFolder
 Inputs = Annotated[
     list[Path],
     typer.Argument(
-        metavar="RUN…", help="Folders of runs, or files of embeddings: .npz, or .npy with --labels.", show_default=False
+        metavar="RUN", help="Folders of runs, or files of embeddings: .npz, or .npy with --labels.", show_default=False
     ),
 ]
 File = Annotated[

@@ -8,8 +8,10 @@ from difflib import get_close_matches
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from sincere.checks import check_choice
 from sincere.errors import OptionError
 from sincere.train import TrainConfig
+from sincere.train.config import LOSSES
 
 Settings = dict[str, Any]  # a configuration as JSON, whole or in part
 
@@ -31,6 +33,8 @@ FLAGS = {
     "kind": "data.kind",
     "image_size": "data.options.image_size",
     "label_column": "data.options.label_column",
+    "input_column": "data.options.input_column",
+    "unreadable": "data.options.unreadable",
 }
 OTHER_OBJECTIVES = ("cross_entropy", "fixed_simplex")
 
@@ -43,10 +47,19 @@ def from_flags(values: Mapping[str, Any]) -> Settings:
         if value is None:
             continue
         if flag == "loss":
-            value = value.replace("-", "_")
+            value = _loss(value)
             setting = "objective" if value in OTHER_OBJECTIVES else setting
         found = laid_over(found, _nested(setting.split("."), value))
     return found
+
+
+def _loss(name: str) -> str:
+    """A loss's name as settings spell it; `package.module:factory` as it is."""
+    if ":" in name:
+        return name
+    known = name.replace("-", "_")
+    check_choice("--loss", known, (*LOSSES, *OTHER_OBJECTIVES, "package.module:factory"))
+    return known
 
 
 def from_assignments(texts: list[str]) -> Settings:

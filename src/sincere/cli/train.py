@@ -7,11 +7,13 @@ import typer
 
 from sincere.cli import options
 from sincere.cli.evaluate import command_for
+from sincere.cli.forecast import SHORT, forecast, in_words, shorter
 from sincere.cli.hints import command
 from sincere.cli.output import counted, leader, say, tell, tell_json
-from sincere.cli.planning import planned
+from sincere.cli.planning import Plan, planned
 from sincere.cli.run_evaluation import evaluated
 from sincere.recipes import find_recipe
+from sincere.runs import RunFolder
 from sincere.train import TrainedRun, train
 from sincere.train.progress import clock
 
@@ -33,6 +35,8 @@ def train_model(
     kind: options.AKind = None,
     image_size: options.ImageSize = None,
     label_column: options.LabelColumn = None,
+    input_column: options.InputColumn = None,
+    unreadable: options.Unreadable = None,
     device: options.Device = None,
     precision: options.Precision = None,
     set_: options.Set = None,
@@ -46,13 +50,17 @@ def train_model(
 ) -> None:
     """Train an embedding model on labelled data, and leave everything in a folder.
 
-    What is not given is chosen by the kind and the size of the data. Ctrl-C saves; --resume RUN goes on.
+    What is not given is chosen by the kind and the size of the data, and by whether there is a GPU. Ctrl-C saves;
+    --resume RUN goes on.
+
     Several processes: torchrun --nproc-per-node 2 -m sincere train DATA --out RUN
     """
     plan = planned(context.params)
     judging = None if recipe is None else find_recipe(recipe).evaluation
     if not quiet:
         say(plan.in_words())
+        for line in how_long(plan, named=encoder is not None and recipe is None):
+            say(line)
     found = train(plan.config, run=plan.run, resume=plan.resume, data=plan.data, show="off" if quiet else "auto")
     if not quiet:
         next_step = "" if evaluate or not found.finished else f" Next: {command_for(found.run, judging)}"
@@ -64,6 +72,19 @@ def train_model(
     elif evaluation is not None:
         tell("\n".join([str(evaluation), "", *evaluation.summary]))
     raise typer.Exit(found.exit_code)
+
+
+def how_long(plan: Plan, *, named: bool) -> list[str]:
+    """What is to be said about the time that a new run on a CPU will take. `named`: was the encoder chosen?"""
+    if plan.data is None or RunFolder(plan.run).started:  # one that goes on says how much is left
+        return []
+    seconds = forecast(plan.config, plan.data)
+    if seconds is None or seconds < SHORT:
+        return []
+    form = plan.data.train.form
+    advice = shorter(plan.config, form.shape, seconds, named=named and form.kind == "image")
+    told = f"On this CPU it will take {in_words(seconds)}."
+    return [told] if advice is None else [told, advice]
 
 
 def ending(found: TrainedRun) -> str:

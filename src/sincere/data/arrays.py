@@ -36,7 +36,10 @@ def read_npz(path: Path, settings: Settings) -> Found:
         raise InputError(f"{path} must be an .npz archive of arrays: it holds a single array.")
     names = next((tuple(map(str, arrays[key].tolist())) for key in arrays if key.lower() in NAMES), None)
     pairs = _pairs(arrays, path, settings)
-    parts = {part: _samples(arrays[x], arrays[y], f"{x} of {path}", names, settings) for part, (x, y) in pairs.items()}
+    parts = {
+        part: _samples((arrays[x], f"{x} of {path}"), (arrays[y], f"{y} of {path}"), names, settings)
+        for part, (x, y) in pairs.items()
+    }
     if "train" not in parts:
         raise InputError(f"{path} must hold samples to train on: it has {listed(list(pairs))} only.")
     return Found(path.stem, parts["train"], parts.get("validation"), parts.get("test"))
@@ -50,7 +53,7 @@ def read_npy(path: Path, settings: Settings) -> Found:
     x, y = _load(path), _load(labels_path)
     if isinstance(x, dict) or isinstance(y, dict):
         raise InputError(f"{path} and {labels_path} must be .npy files of one array each: got an .npz archive.")
-    return Found(path.stem, _samples(x, y, str(path), None, settings))
+    return Found(path.stem, _samples((x, str(path)), (y, str(labels_path)), None, settings))
 
 
 def _labels_beside(path: Path) -> Path:
@@ -89,7 +92,10 @@ def _pairs(arrays: Mapping[str, Array], path: Path, settings: Settings) -> dict[
     if settings.input_column or settings.label_column:
         given = (settings.input_column or "x", settings.label_column or "y")
         if missing := [key for key in given if key not in arrays]:
-            raise InputError(f"{path} must hold {' and '.join(missing)}: it holds {shapes}.")
+            raise InputError(
+                f"{path} must hold {' and '.join(map(repr, missing))}: it holds {shapes}. Name samples and labels: "
+                "input_column='…', label_column='…'."
+            )
         return {"train": given}
     keys = {key.lower(): key for key in arrays}
     for x, y in PAIRS:
@@ -109,8 +115,11 @@ def _pairs(arrays: Mapping[str, Array], path: Path, settings: Settings) -> dict[
     )
 
 
-def _samples(x: Array, y: Array, what: str, names: tuple[str, ...] | None, settings: Settings) -> Ready:
-    classes = _classes(y, what, names)
+def _samples(
+    inputs: tuple[Array, str], labels: tuple[Array, str], names: tuple[str, ...] | None, settings: Settings
+) -> Ready:
+    """Samples and their classes, each an array and where it stands, in words."""
+    (x, what), classes = inputs, _classes(*labels, names)
     if x.ndim == 0 or len(x) != len(classes):
         raise InputError(
             f"{what} must have one label per sample: its shape {x.shape} does not match {len(classes)} labels."
@@ -134,14 +143,15 @@ def _classes(y: Array, what: str, names: tuple[str, ...] | None) -> Classes:
         y = y[:, 0]
     if y.ndim != 1:
         raise InputError(
-            f"labels of {what} must be (samples,), one class each: got {y.shape}. For one-hot labels save y.argmax(1)."
+            f"the labels, {what}, must be (samples,), one class each: got {y.shape}. For one-hot labels save "
+            "y.argmax(1)."
         )
     if y.dtype.kind in "US":
         return number_classes([str(label) for label in y.astype(str).tolist()])
     if y.dtype.kind == "f" and not np.array_equal(y, np.round(y.astype(np.float64))):
         raise InputError(
-            f"labels of {what} must be classes, whole numbers or text: got {y.dtype} with fractions or NaN."
+            f"the labels, {what}, must be classes, whole numbers or text: got {y.dtype} with fractions or NaN."
         )
     if y.dtype.kind not in "biuf":
-        raise InputError(f"labels of {what} must be whole numbers or text: got {y.dtype}.")
+        raise InputError(f"the labels, {what}, must be whole numbers or text: got {y.dtype}.")
     return classes_of_numbers(y.astype(np.int64), names)

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -21,6 +22,7 @@ Numbers = npt.NDArray[np.float64]
 SHOWN_COLUMNS = 6  # of a row, where a person wants to see it
 FRACTION = re.compile(r"[+-]?\d*\.\d+")
 COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.IGNORECASE)  # a number as much of Europe writes it
+JOINED = "|;,"  # signs that people put between the labels of a sample that has several
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 
 
@@ -28,11 +30,11 @@ def read_tabular(table: Table, settings: Settings) -> tuple[Samples, tuple[str, 
     """Texts or features of a table; and notes."""
     label_column = _label_column(table, settings)
     labels = _labels(table, label_column)
+    notes = _combined(labels, label_column, table)
     others = {name: _numbers(values) for name, values in table.columns.items() if name != label_column}
     text_column = _text_column(table, others, settings)
     if text_column is not None:
-        return texts_from(_texts(table, text_column), labels, table.lines, str(table.path)), ()
-    notes = []
+        return texts_from(_texts(table, text_column), labels, table.lines, str(table.path)), tuple(notes)
     for name in [name for name, numbers in others.items() if _counts_rows(name, numbers)]:
         del others[name]
         notes.append(f"column {name!r} of {table.path} only numbers the rows, and was left out.")
@@ -88,6 +90,22 @@ def _labels(table: Table, column: str) -> list[str]:
             f"(lines {listed(missing, 5)}). Fill or remove them."
         )
     return labels
+
+
+def _combined(labels: Sequence[str], column: str, table: Table) -> list[str]:
+    """A note where labels look like several classes in one: `a|b` beside `a` and `b`, or beside `a|c` and `b|c`."""
+    classes = set(labels)
+    for sign in JOINED:
+        parts = {label: {part.strip() for part in label.split(sign)} for label in classes}
+        among = Counter(part for found in parts.values() for part in found)  # of how many classes is it a part?
+        joined = [c for c, found in parts.items() if len(found) > 1 and all(part and among[part] > 1 for part in found)]
+        if joined:
+            rows = sum(label in joined for label in labels)
+            return [
+                f"{rows} of {len(labels)} labels in {column!r} of {table.path} look like several classes in one, as "
+                f"{min(joined)!r} does: each such combination is taken as a class of its own."
+            ]
+    return []
 
 
 def _label(value: object) -> str:

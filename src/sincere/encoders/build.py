@@ -37,14 +37,19 @@ LIBRARIES: dict[str, tuple[Kind, Callable[..., nn.Module]]] = {
     "torchvision": ("image", from_torchvision),
     "sentence-transformers": ("text", from_sentence_transformers),
 }
-TINY = 16  # pixels of the shorter side up to which a small network is the default
+TINY, LARGE = 16, 96  # pixels of the shorter side: up to which, and from which on, other networks are the default
 
 
-def default_encoder(kind: Kind, shape: tuple[int, ...]) -> str:
-    """The encoder for those who name none."""
+def default_encoder(kind: Kind, shape: tuple[int, ...], *, gpu: bool = True) -> str:
+    """The encoder for those who name none.
+
+    Without a GPU, images below 96 pixels get a short network: a ResNet computes at their full size. From there on it
+    begins by reducing them to a quarter, which makes it the cheaper one.
+    """
     check_choice("kind", kind, ("image", "array", "text", "sound"))
     if kind == "image":
-        return "small_cnn" if min(shape[1:]) <= TINY else "resnet18"
+        side = min(shape[1:])
+        return "small_cnn" if side <= TINY else "resnet18" if gpu or side >= LARGE else "short_cnn"
     return {"array": "mlp", "text": "text", "sound": "sound"}[kind]
 
 

@@ -6,9 +6,9 @@ from sincere.recipes.cifar import CIFAR
 from sincere.recipes.laptop import LAPTOP
 from sincere.recipes.measured import NOT_MEASURED
 from sincere.recipes.recipe import Recipe
-from sincere.recipes.start import Given, starting_point
+from sincere.recipes.start import Given, reduced_side, starting_point
 
-__all__ = ["NOT_MEASURED", "RECIPES", "Given", "Recipe", "find_recipe", "starting_point"]
+__all__ = ["NOT_MEASURED", "RECIPES", "Given", "Recipe", "find_recipe", "reduced_side", "starting_point"]
 
 RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (*LAPTOP, *CIFAR)}
 

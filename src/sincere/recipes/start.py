@@ -7,6 +7,7 @@ import torch
 
 from sincere.data import LabelledData
 from sincere.encoders import default_encoder
+from sincere.encoders.build import LARGE
 from sincere.train import (
     BatchesConfig,
     ComputeConfig,
@@ -28,12 +29,14 @@ WARMUP = 0.05  # of the steps
 class Start:
     """What an encoder is trained with unless told otherwise. Ours, chosen on validation splits.
 
-    steps: to aim at; epochs: the bounds within which they are kept.
+    steps: to aim at; epochs: the bounds within which they are kept. Where `cost` is known, seconds of one CPU core for
+    a pixel's way through the network and back, the aim is `CPU_WORK` instead.
     """
 
     steps: int
     epochs: tuple[int, int]
     batch: int = 512
+    cost: float | None = None
     optimizer: str = "adamw"
     head: HeadConfig = field(default_factory=HeadConfig)
     options: dict[str, Any] = field(default_factory=dict)
@@ -45,6 +48,19 @@ STARTS = {
     "text": Start(steps=250, epochs=(8, 40), head=HeadConfig("linear")),
     "sound": Start(steps=250, epochs=(10, 60), batch=128, options={"width": 16}),
 }
+# Images without a GPU: networks of which a CPU trains a useful one in minutes. Costs measured on an AMD EPYC.
+WITHOUT_GPU = {
+    "short_cnn": Start(
+        steps=0,
+        epochs=(15, 100),
+        batch=128,
+        cost=2.6e-6,
+        options={"channels": [32, 64, 128], "activation": "relu"},
+    ),
+    "resnet18": Start(steps=0, epochs=(15, 100), batch=128, cost=0.5e-6, options={"width": 0.25}),
+}
+CPU_WORK = 800.0  # seconds of one core: some seven minutes on two
+CPU_SIDE = 64  # pixels that large images are reduced to: a CPU learns more from them in the same time
 NETWORKS = Start(steps=8000, epochs=(30, 300), optimizer="sgd")  # ResNets, and whatever else is named
 
 # The full rate, by optimizer; that of SGD and LARS is for batches of 512 and grows with them.
@@ -76,22 +92,30 @@ def starting_point(data: LabelledData, given: Given | None = None) -> TrainConfi
     ('small_cnn', 128, 40)
     """
     given = given or Given()
-    name = given.encoder or default_encoder(data.kind, data.form.shape)
-    start = STARTS.get(name, NETWORKS)
+    gpu, views = _on_gpu(given), ViewsConfig()
+    name = given.encoder or default_encoder(data.kind, data.form.shape, gpu=gpu)
+    ours = given.encoder is None and not gpu  # who names a network knows what it costs
+    start = (WITHOUT_GPU if ours else {}).get(name) or STARTS.get(name, NETWORKS)
     size = given.batch or batch_size(len(data), start.batch)
-    low, high = start.epochs
-    epochs = given.epochs or min(max(5 * round(start.steps * size / len(data) / 5), low), high)
+    epochs = given.epochs or _epochs(start, data, size, views.count)
     return TrainConfig(
         batches=BatchesConfig(size),
-        views=ViewsConfig(),
+        views=views,
         encoder=EncoderConfig(name, start.options),
         head=start.head,
         optimizer=_optimizer(given.optimizer or start.optimizer, size),
         schedule=ScheduleConfig(warmup_epochs=round(WARMUP * epochs, 2)),
-        compute=_compute(data, given.device),
+        compute=_compute(data, start, gpu=gpu),
         reporting=ReportingConfig(validate_every=max(epochs // 10, 1)),
         epochs=epochs,
     )
+
+
+def reduced_side(data: LabelledData, given: Given) -> int | None:
+    """Pixels at which images of this size had better be read where nobody says how, or None for as they are."""
+    if data.kind != "image" or given.encoder is not None or _on_gpu(given):
+        return None
+    return CPU_SIDE if min(data.form.shape[1:]) >= LARGE else None
 
 
 def batch_size(samples: int, largest: int) -> int:
@@ -104,6 +128,21 @@ def batch_size(samples: int, largest: int) -> int:
     return min(1 << (fitting.bit_length() - 1), largest)
 
 
+def _on_gpu(given: Given) -> bool:
+    return torch.cuda.is_available() and given.device != "cpu"
+
+
+def _epochs(start: Start, data: LabelledData, batch: int, views: int) -> int:
+    """A multiple of five, by the steps to aim at, or by the work of a CPU."""
+    if start.cost is None:
+        wanted = start.steps * batch / len(data)
+    else:
+        height, width = data.form.shape[1:]
+        wanted = CPU_WORK / (len(data) * views * height * width * start.cost)
+    low, high = start.epochs
+    return min(max(5 * round(wanted / 5), low), high)
+
+
 def _optimizer(name: str, batch: int) -> OptimizerConfig:
     known = OPTIMIZERS.get(name)
     if known is None:
@@ -113,9 +152,10 @@ def _optimizer(name: str, batch: int) -> OptimizerConfig:
     return OptimizerConfig(known.name, lr=known.lr * batch / 512, weight_decay=known.weight_decay)
 
 
-def _compute(data: LabelledData, device: str | None) -> ComputeConfig:
-    """A recent GPU wants half precision, and images with their channels last."""
-    gpu = torch.cuda.is_available() and device != "cpu"
+def _compute(data: LabelledData, start: Start, *, gpu: bool) -> ComputeConfig:
+    """A recent GPU wants half precision, and images with their channels last; a CPU at least the latter."""
+    if start.cost is not None:
+        return ComputeConfig(channels_last=True)
     if not gpu or not torch.cuda.is_bf16_supported(including_emulation=False):
         return ComputeConfig()
     return ComputeConfig(precision="bf16", channels_last=data.kind == "image")
