@@ -16,8 +16,8 @@ def press(*_):
 def watch(event, values):
     if event == "import" and values[0] == moment:
         press()
-if os.environ.get("IGNORED"):
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+# Said in any case: whoever runs the tests in the background may have them ignore it.
+signal.signal(signal.SIGINT, signal.SIG_IGN if os.environ.get("IGNORED") else signal.default_int_handler)
 atexit.register(press) if moment == "the end" else sys.addaudithook(watch)
 """
 
@@ -33,8 +33,16 @@ def pressed(moment, folder, *words, **environment):
 WAYS = {"script": (), "module": ("-m", "sincere")}
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("moment", ["torch", "numpy", "sincere.losses.modules", "typer", "sincere.cli.train"])
+@pytest.mark.parametrize(
+    ("moment", "way"),
+    [
+        ("torch", "script"),
+        ("numpy", "script"),
+        ("sincere.cli.train", "script"),
+        ("torch", "module"),
+        ("typer", "module"),
+    ],
+)
 def test_while_the_command_is_imported(moment, way, tmp_path):
     found = pressed(moment, tmp_path, *WAYS[way])
     assert (found.returncode, found.stdout, found.stderr) == (130, "", "error: interrupted.\n")
@@ -54,7 +62,11 @@ def test_a_command_that_shall_not_hear_it_goes_on(tmp_path):
 
 
 def test_importing_the_library_leaves_signals_alone(tmp_path):
-    code = "import signal, sincere, sincere.cli; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "import sincere.functional, sincere.cli;"
+        "print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
     assert found.stdout == "True\n"
 
