@@ -4,27 +4,50 @@ import functools
 import inspect
 from collections.abc import Callable
 from math import log
-from typing import Any, ClassVar, ParamSpec, cast
+from typing import Any, ClassVar, ParamSpec, Unpack, cast
 
 import torch
 from torch import Tensor, nn
 
 from sincere.checks import check_flag, check_temperature
 from sincere.errors import OptionError
-from sincere.losses.options import DEFAULTS, LossOptions, Settings, check_names, settings_from
-from sincere.types import Backend, Positives, Reduction, Similarity
+from sincere.losses.options import (
+    DEFAULTS,
+    LossOptions,
+    Settings,
+    StandingOptions,
+    check_names,
+    settings_from,
+    signature_with_options,
+)
 
 P = ParamSpec("P")
 
 
-def remembers_options(init: Callable[P, None]) -> Callable[P, None]:
-    """Make a constructor of one that only declares options: what is given is checked and remembered.
+class ModuleOptions(StandingOptions, total=False):
+    """What every loss takes when it is made.
 
-    The declarations repeat the functions' options, so that editors complete them and help() shows them; a test
-    compares the two.
+    learnable_temperature: begin with the given temperature and learn it.
+    temperature_floor: what a learned temperature stays above.
     """
-    declared = [p for p in inspect.signature(init).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    defaults = {p.name: p.default for p in declared}
+
+    learnable_temperature: bool
+    temperature_floor: float
+
+
+OF_MODULES = (
+    inspect.Parameter("learnable_temperature", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool),
+    inspect.Parameter("temperature_floor", inspect.Parameter.KEYWORD_ONLY, default=0.01, annotation=float),
+)
+
+
+def remembers_options(init: Callable[P, None]) -> Callable[P, None]:
+    """Make a constructor of one that only declares options: what is given is checked and remembered, and the signature
+    shows all of them."""
+    signature = signature_with_options(init)
+    standing = [p for p in signature.parameters.values() if p.name != "weights"]
+    signature = signature.replace(parameters=[*standing, *OF_MODULES])
+    defaults = {p.name: p.default for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY}
 
     @functools.wraps(init)
     def remember(*args: P.args, **given: P.kwargs) -> None:
@@ -39,6 +62,7 @@ def remembers_options(init: Callable[P, None]) -> Callable[P, None]:
         check_names(given, defaults)
         loss.remember(given, defaults)
 
+    remember.__signature__ = signature  # type: ignore[attr-defined]
     return remember
 
 
@@ -51,30 +75,15 @@ class ContrastiveLoss(nn.Module):
     function: ClassVar[Callable[..., Tensor]]
 
     @remembers_options
-    def __init__(
-        self,
-        *,
-        temperature: float | Tensor = 0.1,
-        reduction: Reduction = "mean",
-        similarity: Similarity = "cosine",
-        backend: Backend = "auto",
-        positives: Positives = "any",
-        ignore_label: int = -1,
-        ignored_as_negatives: bool = False,
-        include_batch: bool = False,
-        gather: bool = False,
-        check_finite: bool = False,
-        learnable_temperature: bool = False,
-        temperature_floor: float = 0.01,
-    ) -> None:
-        """Options by name, see :class:`sincere.losses.options.LossOptions`."""
+    def __init__(self, **options: Unpack[ModuleOptions]) -> None:
+        """Options by name, see :class:`sincere.losses.options.LossOptions` and :class:`ModuleOptions`."""
 
     def remember(self, given: dict[str, Any], defaults: dict[str, Any]) -> None:
         """Check the given options and keep them: those of every loss, those that only this one has, and those of
         modules alone."""
         super().__init__()
         self.options = cast(LossOptions, {name: value for name, value in given.items() if name in DEFAULTS})
-        of_modules = ("learnable_temperature", "temperature_floor")
+        of_modules = [parameter.name for parameter in OF_MODULES]
         learnable, floor = (given.get(name, defaults[name]) for name in of_modules)
         self.own_options = {
             name: given.get(name, value) for name, value in defaults.items() if name not in (*DEFAULTS, *of_modules)

@@ -1,9 +1,11 @@
 """The losses as `nn.Module`s: a module remembers the options, the function of the same name computes."""
 
+from typing import Unpack
+
 from torch import Tensor
 
 from sincere import functional as SF
-from sincere.losses.contrastive_loss import ContrastiveLoss, remembers_options
+from sincere.losses.contrastive_loss import ContrastiveLoss, ModuleOptions, remembers_options
 from sincere.losses.eps_supinfonce import check_epsilon
 from sincere.losses.infonce import check_ignore_label
 from sincere.losses.options import Settings
@@ -12,7 +14,6 @@ from sincere.losses.set_nce import Method, check_method
 from sincere.losses.soft_label import check_targets
 from sincere.losses.spread import check_alpha
 from sincere.losses.supcon import Form, check_form
-from sincere.types import Backend, Positives, Reduction, Similarity
 
 __all__ = [
     "ContrastiveLoss",
@@ -67,23 +68,7 @@ class SupConLoss(ContrastiveLoss):
     function = staticmethod(SF.supcon)
 
     @remembers_options
-    def __init__(
-        self,
-        *,
-        form: Form = "out",
-        temperature: float | Tensor = 0.1,
-        reduction: Reduction = "mean",
-        similarity: Similarity = "cosine",
-        backend: Backend = "auto",
-        positives: Positives = "any",
-        ignore_label: int = -1,
-        ignored_as_negatives: bool = False,
-        include_batch: bool = False,
-        gather: bool = False,
-        check_finite: bool = False,
-        learnable_temperature: bool = False,
-        temperature_floor: float = 0.01,
-    ) -> None:
+    def __init__(self, *, form: Form = "out", **options: Unpack[ModuleOptions]) -> None:
         """form: the mean over positives "out" of the logarithm, Eq. 2 of the paper, or "in" it, Eq. 3."""
 
     def check_own(self, settings: Settings) -> None:
@@ -96,23 +81,7 @@ class EpsSupInfoNCELoss(ContrastiveLoss):
     function = staticmethod(SF.eps_supinfonce)
 
     @remembers_options
-    def __init__(
-        self,
-        *,
-        epsilon: float = 0.25,
-        temperature: float | Tensor = 0.1,
-        reduction: Reduction = "mean",
-        similarity: Similarity = "cosine",
-        backend: Backend = "auto",
-        positives: Positives = "any",
-        ignore_label: int = -1,
-        ignored_as_negatives: bool = False,
-        include_batch: bool = False,
-        gather: bool = False,
-        check_finite: bool = False,
-        learnable_temperature: bool = False,
-        temperature_floor: float = 0.01,
-    ) -> None:
+    def __init__(self, *, epsilon: float = 0.25, **options: Unpack[ModuleOptions]) -> None:
         """epsilon: the margin, a number from 0 up."""
 
     def check_own(self, settings: Settings) -> None:
@@ -125,23 +94,7 @@ class SpreadLoss(ContrastiveLoss):
     function = staticmethod(SF.spread)
 
     @remembers_options
-    def __init__(
-        self,
-        *,
-        alpha: float = 0.5,
-        temperature: float | Tensor = 0.1,
-        reduction: Reduction = "mean",
-        similarity: Similarity = "cosine",
-        backend: Backend = "auto",
-        positives: Positives = "any",
-        ignore_label: int = -1,
-        ignored_as_negatives: bool = False,
-        include_batch: bool = False,
-        gather: bool = False,
-        check_finite: bool = False,
-        learnable_temperature: bool = False,
-        temperature_floor: float = 0.01,
-    ) -> None:
+    def __init__(self, *, alpha: float = 0.5, **options: Unpack[ModuleOptions]) -> None:
         """alpha: the share of the term that tells members of a class apart, 0 to 1."""
 
     def check_own(self, settings: Settings) -> None:
@@ -154,23 +107,7 @@ class SoftLabelLoss(ContrastiveLoss):
     function = staticmethod(SF.soft_label)
 
     @remembers_options
-    def __init__(
-        self,
-        *,
-        targets: SoftTargets = "classes",
-        temperature: float | Tensor = 0.1,
-        reduction: Reduction = "mean",
-        similarity: Similarity = "cosine",
-        backend: Backend = "auto",
-        positives: Positives = "any",
-        ignore_label: int = -1,
-        ignored_as_negatives: bool = False,
-        include_batch: bool = False,
-        gather: bool = False,
-        check_finite: bool = False,
-        learnable_temperature: bool = False,
-        temperature_floor: float = 0.01,
-    ) -> None:
+    def __init__(self, *, targets: SoftTargets = "classes", **options: Unpack[ModuleOptions]) -> None:
         """targets: what labels are, probabilities of "classes" (n, classes), or weights of "pairs" (n, m)."""
 
     def check_own(self, settings: Settings) -> None:
@@ -183,23 +120,7 @@ class SetLoss(ContrastiveLoss):
     function = staticmethod(SF.set_nce)
 
     @remembers_options
-    def __init__(
-        self,
-        *,
-        method: Method = "auto",
-        temperature: float | Tensor = 0.1,
-        reduction: Reduction = "mean",
-        similarity: Similarity = "cosine",
-        backend: Backend = "auto",
-        positives: Positives = "any",
-        ignore_label: int = -1,
-        ignored_as_negatives: bool = False,
-        include_batch: bool = False,
-        gather: bool = False,
-        check_finite: bool = False,
-        learnable_temperature: bool = False,
-        temperature_floor: float = 0.01,
-    ) -> None:
+    def __init__(self, *, method: Method = "auto", **options: Unpack[ModuleOptions]) -> None:
         """method: "exact", "saddle" (an approximation, faster), or "auto", by the size of the batch."""
 
     def check_own(self, settings: Settings) -> None:

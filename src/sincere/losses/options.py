@@ -16,7 +16,22 @@ from sincere.errors import OptionError
 from sincere.types import Backend, Positives, Reduction, Similarity, SimilarityName
 
 
-class LossOptions(TypedDict, total=False):
+class StandingOptions(TypedDict, total=False):
+    """Those of `LossOptions` that do not belong to one batch."""
+
+    temperature: float | Tensor
+    reduction: Reduction
+    similarity: Similarity
+    backend: Backend
+    positives: Positives
+    ignore_label: int
+    ignored_as_negatives: bool
+    include_batch: bool
+    gather: bool
+    check_finite: bool
+
+
+class LossOptions(StandingOptions, total=False):
     """What may be passed by name to every loss function.
 
     temperature: a positive number, or a one-element tensor to learn it.
@@ -36,17 +51,7 @@ class LossOptions(TypedDict, total=False):
     check_finite: refuse NaN and infinity in the embeddings (makes a GPU wait).
     """
 
-    temperature: float | Tensor
-    reduction: Reduction
-    similarity: Similarity
-    backend: Backend
-    positives: Positives
     weights: Tensor | None
-    ignore_label: int
-    ignored_as_negatives: bool
-    include_batch: bool
-    gather: bool
-    check_finite: bool
 
 
 @dataclass(frozen=True)
