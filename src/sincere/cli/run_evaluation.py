@@ -6,7 +6,7 @@ from pathlib import Path
 from sincere.cli.hints import command
 from sincere.cli.output import say, working
 from sincere.cli.run_data import data_of
-from sincere.data import LabelledData
+from sincere.data import LabelledData, Splits
 from sincere.embeddings import EmbeddingSet, load
 from sincere.errors import InputError
 from sincere.evaluate import Evaluation, EvaluationOptions, evaluate
@@ -21,9 +21,11 @@ from sincere.train.start import check_same_data, data_fingerprint
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 
-def evaluated(run: Path, options: EvaluationOptions | None = None, *, device: str | None = None) -> Evaluation:
-    """Evaluate a finished run and write `evaluation.json` into it."""
-    found = measured(run, options, device=device)
+def evaluated(
+    run: Path, options: EvaluationOptions | None = None, *, device: str | None = None, data: Splits | None = None
+) -> Evaluation:
+    """Evaluate a finished run and write `evaluation.json` into it. `data` is the run's, where it was read already."""
+    found = measured(run, options, device=device, data=data)
     keep(run, found)
     return found
 
@@ -33,17 +35,19 @@ def keep(run: Path, found: Evaluation) -> None:
     write_atomically(RunFolder(run).evaluation, (found.to_json() + "\n").encode())
 
 
-def measured(run: Path, options: EvaluationOptions | None = None, *, device: str | None = None) -> Evaluation:
+def measured(
+    run: Path, options: EvaluationOptions | None = None, *, device: str | None = None, data: Splits | None = None
+) -> Evaluation:
     """Evaluate a finished run."""
     folder, place, options = RunFolder(run), device_for(device or "auto"), options or EvaluationOptions()
     check_finished(folder)
     with working(f"evaluating {run}") as at:
         at("embeddings")
-        sets = {split: made.to(place) for split, made in embedding_sets(folder, device).items()}
+        sets = {split: made.to(place) for split, made in embedding_sets(folder, device, data).items()}
         views = None
         if options.probe_views and "linear" in options.methods:
             at("views")
-            views = training_views(folder, count=options.probe_views, seed=options.seed, device=device)
+            views = training_views(folder, count=options.probe_views, seed=options.seed, device=device, data=data)
         return evaluate(
             sets["train"],
             sets["test"],
@@ -97,19 +101,23 @@ def check_finished(folder: RunFolder) -> None:
         raise InputError(f"{folder.path} has not come to its end: {command('train', '--resume', folder.path)}")
 
 
-def embedding_sets(folder: RunFolder, device: str | None = None) -> dict[Split, EmbeddingSet]:
+def embedding_sets(
+    folder: RunFolder, device: str | None = None, data: Splits | None = None
+) -> dict[Split, EmbeddingSet]:
     """The run's embeddings by split; made from its model and its data where it did not save them."""
     checked_weights(folder)  # other weights than the run's would have other embeddings
     saved = {split: folder.embeddings(split) for split in SPLITS if folder.embeddings(split).exists()}
     if {"train", "test"} <= saved.keys():
         return {split: EmbeddingSet.load(path) for split, path in saved.items()}
-    model, data = load(folder.path, device=device_for(device or "auto")), data_of(folder)
+    model, data = load(folder.path, device=device_for(device or "auto")), data or data_of(folder)
     parts: dict[Split, LabelledData | None] = {"train": data.train, "validation": data.validation, "test": data.test}
     return {split: model.embed(part) for split, part in parts.items() if part is not None}
 
 
-def training_views(folder: RunFolder, *, count: int, seed: int, device: str | None = None) -> EmbeddingSet:
-    """Embeddings of random views of the run's training samples, read again: no run saves these."""
-    data = data_of(folder).train
-    check_same_data(read_json(folder.provenance), data_fingerprint(data))
-    return load(folder.path, device=device_for(device or "auto")).embed_views(data, count=count, seed=seed)
+def training_views(
+    folder: RunFolder, *, count: int, seed: int, device: str | None = None, data: Splits | None = None
+) -> EmbeddingSet:
+    """Embeddings of random views of the run's training samples, which no run saves."""
+    samples = (data or data_of(folder)).train
+    check_same_data(read_json(folder.provenance), data_fingerprint(samples))
+    return load(folder.path, device=device_for(device or "auto")).embed_views(samples, count=count, seed=seed)

@@ -65,7 +65,9 @@ def train_model(
     if not quiet:
         next_step = "" if evaluate or not found.finished else f" Next: {command_for(found.run, judging)}"
         say(ending(found) + next_step)
-    evaluation = evaluated(found.run, judging, device=device) if evaluate and found.finished and leader() else None
+    evaluation = None
+    if evaluate and found.finished and leader():
+        evaluation = evaluated(found.run, judging, device=device, data=plan.data)
     if json:
         told = {**asdict(found), "run": str(found.run)}
         tell_json(told if evaluation is None else {**told, "evaluation": loads(evaluation.to_json())})
