@@ -40,9 +40,10 @@ def session(compile: str, **changes):
     return build_session(config, images(), torch.device("cuda"), Processes())
 
 
-WAYS = [*[("graphs", case) for case in CASES], ("compiled-graphs", "two views")]
+WAYS = [*[("graphs", case) for case in CASES], ("compiled-graphs", "two views"), ("tuned-graphs", "two views")]
 
 
+@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")  # the compiler's advice, which errors would hide
 @pytest.mark.parametrize(("way", "case"), WAYS)
 def test_recorded_steps_are_the_steps(way, case):
     """Three epochs of three complete batches and one that is left over; seven of the nine are replayed."""

@@ -583,7 +583,7 @@ def test_an_encoder_with_a_tokenizer_reads_the_texts(tmp_path):
     torch.testing.assert_close(loaded(["good fine", "bad poor"]), saved.embeddings[[1, 0]])
 
 
-@pytest.mark.parametrize("way", ["default", "compiled-graphs"])
+@pytest.mark.parametrize("way", ["default", "compiled-graphs", "tuned-graphs"])
 def test_what_is_left_over_is_not_compiled(way, monkeypatch):
     """Two sizes of batch, one compilation: counted by a backend that is handed every graph that is compiled."""
     sizes = []

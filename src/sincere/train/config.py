@@ -23,7 +23,14 @@ from sincere.types import Kind
 
 Objective = Literal["contrastive", "cross_entropy", "fixed_simplex", "joint"]
 Compile = Literal[
-    "off", "graphs", "compiled-graphs", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"
+    "off",
+    "graphs",
+    "compiled-graphs",
+    "tuned-graphs",
+    "default",
+    "reduce-overhead",
+    "max-autotune",
+    "max-autotune-no-cudagraphs",
 ]
 
 LOSSES: dict[str, type[ContrastiveLoss]] = {
@@ -248,7 +255,8 @@ class ComputeConfig:
     compile: torch.compile's mode; or "graphs": nothing is compiled, but forward and backward are recorded as a CUDA
         graph and replayed, which is ready in seconds where compiling can take the better part of a minute. Left plain
         where there is nothing to record or too much changes: on a CPU, with a queue, chunks or several processes.
-        "compiled-graphs" compiles, and then records what was compiled.
+        "compiled-graphs" compiles, and then records what was compiled; "tuned-graphs" compiles each kernel that is not
+        a convolution or a product in several ways, and takes the fastest.
     chunk_size: samples that go through the encoder together where a batch does not fit memory (`cached_backward`).
     sync_batch_norm: statistics over all processes' batches, GPUs only.
     """

@@ -20,7 +20,7 @@ from sincere.train.recorded import RecordedSteps
 from sincere.train.seeds import seed_for, seed_layers
 from sincere.views import StagedViews
 
-RECORDING = ("graphs", "compiled-graphs")  # ways of computing that record CUDA graphs of our own
+RECORDING = ("graphs", "compiled-graphs", "tuned-graphs")  # ways of computing that record CUDA graphs of our own
 OWN = ("off", *RECORDING)  # those in which the compiler has none of its own
 NEARLY = 0.9  # of the largest batch: below that a batch is one that was left over
 
@@ -77,7 +77,9 @@ class TrainingStep:
         """Everything between indices and loss as one graph; where something interrupts it, its parts."""
         # Complete batches have one size or a few, so a graph for each beats one for all.
         how: dict[str, Any] = {"dynamic": False}
-        if compute.compile not in ("default", *RECORDING):
+        if compute.compile == "tuned-graphs":
+            how["options"] = {"max_autotune_pointwise": True}  # reductions too, which batch normalisation is made of
+        elif compute.compile not in ("default", *RECORDING):
             how["mode"] = compute.compile
         if whole:
             self._loss = torch.compile(self._forward, **how)
