@@ -85,6 +85,28 @@ def test_half_precision(case, dtype, slack):
     assert_close(candidate[:2], truth[:2], slack)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # numpy's, where it interprets
+@pytest.mark.parametrize("broken", [float("nan"), float("inf")])
+@pytest.mark.parametrize("case", KERNEL_LOSSES, ids=repr)
+def test_what_is_no_number_shows(case, broken):
+    """A number out of 400 that is none: every loss and gradient that it spoils without kernels is spoilt with them."""
+    z, labels, _ = rows_of(case, torch.randn(40, 10, device=DEVICE), torch.arange(40, device=DEVICE) % 3)
+    z.view(-1, 10)[3, 2] = broken
+
+    def spoilt(backend, *contrasts, **options):
+        rows = z.clone().requires_grad_()
+        losses = case.call(rows, labels, *contrasts, backend=backend, reduction="none", **options)
+        return losses.isnan(), torch.autograd.grad(losses.sum(), rows)[0].isnan()
+
+    for contrasts, more in (((), {}), (batch(20, 10, 3), {"include_batch": True})):
+        for temperature in (0.1, 0.01):
+            options = {"temperature": temperature, **more}
+            truth, candidate = spoilt("dense", *contrasts, **options), spoilt("triton", *contrasts, **options)
+            assert truth[0].any()
+            assert torch.equal(candidate[0], truth[0])
+            assert torch.equal(candidate[1], truth[1])
+
+
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_almost_empty_batches(n):
     z, labels = torch.randn(n, 4, device=DEVICE, requires_grad=True), torch.zeros(n, dtype=torch.long, device=DEVICE)

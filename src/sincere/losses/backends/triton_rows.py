@@ -16,7 +16,7 @@ SCALE = tl.constexpr(4096.0)
 @triton.jit
 def log2_sum(a, b):
     """log₂(2^a + 2^b)."""
-    top = tl.maximum(a, b)
+    top = tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
     safe = tl.where(top == float("-inf"), 0.0, top)
     return top + tl.log2(tl.where(top == float("-inf"), 1.0, tl.exp2(a - safe) + tl.exp2(b - safe)))
 

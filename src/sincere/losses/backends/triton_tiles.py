@@ -109,11 +109,12 @@ def add_exponentials(total, top, t, BOUNDED: tl.constexpr):
 
 @triton.jit
 def log2_total(total, top, BOUNDED: tl.constexpr):
-    """log₂(total · 2^top); −inf where nothing was added."""
-    log2 = tl.log2(tl.where(total > 0, total, 1.0))
+    """log₂(total · 2^top); −inf where nothing was added. A total that is no number stays none."""
+    empty = total == 0
+    log2 = tl.log2(tl.where(empty, 1.0, total))
     if not BOUNDED:
         log2 += tl.where(top == float("-inf"), 0.0, top)
-    return tl.where(total > 0, log2, float("-inf"))
+    return tl.where(empty, float("-inf"), log2)
 
 
 @triton.jit
@@ -130,7 +131,8 @@ def softplus_and_sigmoid_sums(x, BM: tl.constexpr, BN: tl.constexpr):
     Σ log(1 + y) = log(1 + q), q = Π(1 + y) − 1, and Σ y/(1 + y) = m/(1 + q). q is built up without its 1, so that small
     y keep their digits.
     """
-    y = tl.exp2(tl.minimum(x, LINEAR))
+    # Without a word on NaN the smaller of NaN and a number would be the number, and a broken network look whole.
+    y = tl.exp2(tl.minimum(x, LINEAR, propagate_nan=tl.PropagateNan.ALL))
     left, right = halves(y, BM, BN)
     q = left + right + left * right
     m = q + left * right
