@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from sincere.encoders import ResNet, ShortResNet, SmallCNN, build_encoder
+from sincere.encoders.resnet import Pointwise, by_product, convolution
 from sincere.encoders.short_cnn import ShortCNN
 from sincere.errors import InputError, OptionError
 
@@ -90,6 +91,20 @@ def test_every_image_encoder(encoder):
         last = encoder.to(memory_format=torch.channels_last)(images.contiguous(memory_format=torch.channels_last))
         torch.testing.assert_close(last, expected, atol=1e-4, rtol=1e-4)
         assert encoder(torch.randn(2, 3, 9, 17)).shape == (2, encoder.feature_dim)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_pointwise_convolution_is_a_product(stride):
+    """What a GPU's compiler is given in its place, here called by hand: values and gradients."""
+    layer = convolution(6, 5, 1, stride).double()
+    assert isinstance(layer, Pointwise)
+    grid = torch.randn(3, 6, 7, 8, dtype=torch.float64, requires_grad=True)
+    ways = layer(grid), by_product(grid, layer.weight, layer.stride)
+    torch.testing.assert_close(*ways)
+    weights = torch.randn_like(ways[0])
+    gradients = [torch.autograd.grad((weights * made).sum(), [grid, layer.weight]) for made in ways]
+    for a, b in zip(*gradients, strict=True):
+        torch.testing.assert_close(a, b)
 
 
 def test_one_graph():
@@ -216,12 +231,12 @@ def test_short_cnns_convolutions_start_as_the_identity(channels):
     torch.manual_seed(0)
     convolutions = [m for m in ShortCNN((3, 12, 12), channels=channels).stages.modules() if isinstance(m, nn.Conv2d)]
     assert len(convolutions) == 9
-    for convolution in convolutions:
-        assert (convolution.kernel_size, convolution.bias) == ((3, 3), None)
-        passed = min(convolution.in_channels, convolution.out_channels)
-        grid = torch.randn(2, convolution.in_channels, 5, 6)
+    for one in convolutions:
+        assert (one.kernel_size, one.bias) == ((3, 3), None)
+        passed = min(one.in_channels, one.out_channels)
+        grid = torch.randn(2, one.in_channels, 5, 6)
         with torch.no_grad():
-            found = convolution(grid)
+            found = one(grid)
         torch.testing.assert_close(found[:, :passed], grid[:, :passed])
         assert (found[:, passed:].abs().amax(dim=(0, 2, 3)) > 0).all(), "the others start at random"
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from sincere.checks import check_choice
+from sincere.encoders.pooling import largest_of_grid
 from sincere.encoders.shapes import IMAGE, check_batch, check_shape, check_whole
 from sincere.errors import OptionError
 
@@ -73,7 +74,7 @@ class ShortCNN(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         check_batch("this short_cnn", images, (self.channels, "h", "w"))
         grid: Tensor = self.stages(self.act(self.stem(images)))
-        return grid.amax(dim=(2, 3))
+        return largest_of_grid(grid)
 
 
 class Stage(nn.Module):

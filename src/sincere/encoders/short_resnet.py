@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 from torch import Tensor, nn
 
 from sincere.checks import check_choice
+from sincere.encoders.pooling import largest_of_grid
 from sincere.encoders.resnet import convolution, initialise
 from sincere.encoders.shapes import IMAGE, check_batch, check_multiple, check_shape
 from sincere.errors import OptionError
@@ -52,7 +53,7 @@ class ShortResNet(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         check_batch("this resnet9", images, (self.channels, "h", "w"))
         grid: Tensor = self.layers(images)
-        return grid.amax(dim=(2, 3))
+        return largest_of_grid(grid)
 
 
 class Pair(nn.Module):

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from sincere.encoders.mel import LogMel
+from sincere.encoders.pooling import largest_of_grid
 from sincere.encoders.resnet import convolution, initialise
 from sincere.encoders.shapes import check_batch, check_shape, check_whole
 from sincere.errors import OptionError
@@ -43,4 +44,4 @@ class SoundEncoder(nn.Module):
     def forward(self, waveforms: Tensor) -> Tensor:
         check_batch("this sound encoder", waveforms, ("samples",))
         grid: Tensor = self.layers(self.spectrogram(waveforms).unsqueeze(1))
-        return torch.cat([grid.mean(dim=(2, 3)), grid.amax(dim=(2, 3))], dim=1)
+        return torch.cat([grid.mean(dim=(2, 3)), largest_of_grid(grid)], dim=1)

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from sincere.encoders.pooling import largest_of_sequence
 from sincere.encoders.shapes import check_batch, check_shape, check_whole
 from sincere.errors import OptionError
 
@@ -71,5 +72,5 @@ class TextEncoder(nn.Module):
 
 def maximum(words: Tensor, present: Tensor) -> Tensor:
     """(b, dim); 0 for a text without words."""
-    largest = words.masked_fill(~present, torch.finfo(words.dtype).min).amax(dim=1)
+    largest = largest_of_sequence(words.masked_fill(~present, torch.finfo(words.dtype).min))
     return largest.masked_fill(~present.any(dim=1), 0.0)
