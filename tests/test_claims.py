@@ -25,7 +25,7 @@ from sincere.claims import (
 )
 from sincere.claims import experiments as shared
 from sincere.claims.claim import Conditions
-from sincere.claims.experiments import experiments
+from sincere.claims.experiments import as_far_as_run, experiments
 from sincere.claims.graf_training import Closeness, judged_closeness, judged_errors
 from sincere.claims.laboratory import Laboratory
 from sincere.claims.many_labels import PAIRS, PairedLabels, multi_hot, paired_digits
@@ -241,6 +241,27 @@ def test_full_forms_are_the_papers_runs(tmp_path):
     graf = graf_training.experiment(conditions)
     assert graf.plain.data.source == "cifar100:hundred.tar.gz"
     build_views("plain", kind="image", statistics=Statistics((0.5,) * 3, (0.2,) * 3), **graf.plain.views.options)
+
+
+def test_tables_of_two_data_sets_take_one_and_say_so(tmp_path):
+    """Each CIFAR set takes an hour and more of a GPU: what is there of one is worth keeping."""
+    table, picture = find_claim("table-2"), find_claim("figure-2")
+    for name in ("cifar10", "cifar100"):
+        conditions = Conditions("full", 0, Laboratory(tmp_path), {name: "archive.tar.gz"})
+        table.check_data(conditions)
+        found = experiments(conditions)
+        assert [one.data for one in found] == [name]
+        verdict, reason = as_far_as_run("reproduced", "It holds.", found)
+        assert verdict == "partly"
+        there, missing = ("CIFAR-10", "CIFAR-100") if name == "cifar10" else ("CIFAR-100", "CIFAR-10")
+        assert reason == f"It holds. On {there} alone: {missing} was not run."
+        assert as_far_as_run("not reproduced", "", found)[0] == "not reproduced"
+    with pytest.raises(InputError, match="needs cifar10"):
+        picture.check_data(conditions)  # which is of CIFAR-10 alone
+    both = Conditions("full", 0, Laboratory(tmp_path), {"cifar10": "a", "cifar100": "b"})
+    assert as_far_as_run("reproduced", "It holds.", experiments(both)) == ("reproduced", "It holds.")
+    quick = Conditions("quick", 0, Laboratory(tmp_path))
+    assert as_far_as_run("reproduced", "It holds.", experiments(quick)) == ("reproduced", "It holds.")
 
 
 def test_fast_forms_have_the_papers_settings_and_a_small_network(tmp_path, monkeypatch):

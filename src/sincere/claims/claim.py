@@ -64,6 +64,7 @@ class Claim:
 
     statement: what the paper says, in our words. paper: its figure, or what would have to be seen.
     needs: data sets that the fast and the full form read from the user's disk.
+    one_will_do: is there a result, if half of one, from any one of them?
     """
 
     number: int
@@ -73,3 +74,11 @@ class Claim:
     paper: str
     run: Callable[[Conditions], Outcome]
     needs: tuple[str, ...] = ()
+    one_will_do: bool = False
+
+    def check_data(self, conditions: Conditions) -> None:
+        """Refuse what has not the data that it needs, before anything is trained."""
+        if conditions.form == "quick" or (self.one_will_do and any(name in conditions.data for name in self.needs)):
+            return
+        for name in self.needs:
+            conditions.path_of(name)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from sincere.claims.claim import Conditions
 from sincere.claims.laboratory import Trained
+from sincere.claims.record import Verdict
 from sincere.evaluate import Evaluation, EvaluationOptions
 from sincere.evaluate.options import Method
 from sincere.recipes.cifar import AT_ONCE, LossName, paper
@@ -64,10 +65,19 @@ class Experiment:
 
 
 def experiments(conditions: Conditions) -> tuple[Experiment, ...]:
-    """Digits for the quick form, CIFAR-10 and CIFAR-100 for the others."""
+    """Digits for the quick form, CIFAR-10 and CIFAR-100 for the others: those of them that were given."""
     if not conditions.on_cifar:
         return (digits(conditions),)
-    return (cifar(conditions, 10), cifar(conditions, 100))
+    return tuple(cifar(conditions, classes) for classes in (10, 100) if f"cifar{classes}" in conditions.data)
+
+
+def as_far_as_run(verdict: Verdict, reason: str, found: tuple[Experiment, ...]) -> tuple[Verdict, str]:
+    """Verdict and reason on both CIFAR sets, where perhaps only one of them was there to be run."""
+    ran = {one.data for one in found}
+    if ran not in ({"cifar10"}, {"cifar100"}):
+        return verdict, reason
+    present, absent = ("CIFAR-10", "CIFAR-100") if ran == {"cifar10"} else ("CIFAR-100", "CIFAR-10")
+    return "partly" if verdict == "reproduced" else verdict, f"{reason} On {present} alone: {absent} was not run."
 
 
 def digits(conditions: Conditions, *, seeds: int = QUICK_SEEDS) -> Experiment:

@@ -77,8 +77,7 @@ def reproduce(
         )
     laboratory = Laboratory(Path(runs) if runs is not None else place / "runs", show)
     conditions = Conditions(form, seed, laboratory, dict(data or {}), say or (lambda words: None))
-    for needed in claim.needs if form != "quick" else ():
-        conditions.path_of(needed)  # before anything is trained
+    claim.check_data(conditions)
     kept = Kept(place / claim.name, form)
     _check_room(kept.folder)
     began = perf_counter()

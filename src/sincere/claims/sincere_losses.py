@@ -5,7 +5,7 @@ from math import log
 from typing import TYPE_CHECKING, TypeAlias
 
 from sincere.claims.claim import Claim, Conditions, Outcome
-from sincere.claims.experiments import BOTH, Experiment, experiments
+from sincere.claims.experiments import BOTH, Experiment, as_far_as_run, experiments
 from sincere.claims.palette import COLOURS, TITLES
 from sincere.claims.record import Verdict
 from sincere.claims.statistics import below_zero, over_seeds
@@ -45,12 +45,14 @@ def table_1(conditions: Conditions) -> Outcome:
         for number, curve in enumerate(runs)
         for epoch, value in enumerate(curve, start=1)
     ]
-    return Outcome(
-        verdict,
+    reason = (
         "Criteria: mean losses of the first epoch within 5 % of each other; at the end SINCERE below log 2, at which a "
         "positive beats all negatives together, and SupCon still above log|P|, its floor."
         + ("" if alike else " The first epochs differ by more.")
-        + ("" if apart else " The last epochs do not fulfil it."),
+        + ("" if apart else " The last epochs do not fulfil it.")
+    )
+    return Outcome(
+        *as_far_as_run(verdict, reason, found),
         "; ".join(one.title for one in found) + f"; seeds {', '.join(map(str, found[0].seeds))}",
         tuple(measured),
         tuple(rows),
@@ -233,6 +235,7 @@ SINCERE_LOSSES = (
         "CIFAR-10: SupCon 6.93 → 4.69, SINCERE 6.82 → 0.24; CIFAR-100: 6.91 → 2.43, 6.90 → 0.14",
         table_1,
         ("cifar10", "cifar100"),
+        one_will_do=True,
     ),
     Claim(
         9,
@@ -241,7 +244,7 @@ SINCERE_LOSSES = (
         "embeddings of SINCERE are less similar than SupCon's, most of all those of different classes",
         "CIFAR-10 test pairs: lower by 0.06 within a class and by 0.11 between classes",
         figure_2,
-        ("cifar10", "cifar100"),
+        ("cifar10",),
     ),
     Claim(
         10,
@@ -250,6 +253,6 @@ SINCERE_LOSSES = (
         "target and noise distributions of a class are better separated with SINCERE",
         "CIFAR-10, trucks: the noise moves to lower similarities",
         figure_3,
-        ("cifar10", "cifar100"),
+        ("cifar10",),
     ),
 )

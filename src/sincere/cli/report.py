@@ -8,9 +8,9 @@ import typer
 
 from sincere.cli import options
 from sincere.cli.output import say, tell, tell_json, working
-from sincere.cli.run_evaluation import check_finished, embedding_sets, keep_or_say
+from sincere.cli.run_evaluation import check_finished, embedding_sets, say_not_kept
 from sincere.errors import OptionError
-from sincere.report import Subject, read_subject, write_report
+from sincere.report import Subject, keep_records, read_subject, write_report
 from sincere.runs import RunFolder
 
 Inputs = Annotated[
@@ -47,20 +47,21 @@ def report_on(
     """
     if len(runs) > 1 and (train is not None or labels is not None):
         raise OptionError("--train and --labels belong to one file of embeddings: report on it alone.")
-    refused = None
+    subjects: list[Subject] = []
+    refused: dict[Path, OSError] = {}
     with working("report") as at:
-        subjects = [read_input(path, train=train, labels=labels, at=at) for path in runs]
+        for path in runs:
+            subjects.append(read_input(path, train=train, labels=labels, at=at))
+            refused.update(keep_records(subjects[-1]))  # at once, so that a failure later on costs no evaluation
         try:
             place = write_report(subjects, out or default_place(runs), on_step=at)
         except OSError as error:
             if out is not None or len(runs) > 1 or not runs[0].is_dir():
                 raise
-            refused = error  # a run that may only be read, or a full disk: here may be better
+            refused[RunFolder(runs[0]).report] = error
+            # A run that may only be read, or a full disk: here may be better.
             place = write_report(subjects, Path(f"{subjects[0].name}-report.html"), on_step=at)
-    for run, subject in zip(runs, subjects, strict=True):
-        if run.is_dir():
-            folder = RunFolder(run)
-            keep_or_say(folder, {folder.evaluation: subject.evaluation, folder.geometry: subject.geometry}, refused)
+    say_not_kept(refused)
     size = place.stat().st_size
     if json:
         told = {s.name: [*s.evaluation.summary, *s.geometry.summary] for s in subjects}

@@ -10,9 +10,8 @@ from sincere.data import LabelledData, Splits
 from sincere.embeddings import EmbeddingSet, load
 from sincere.errors import InputError
 from sincere.evaluate import Evaluation, EvaluationOptions, evaluate
-from sincere.geometry import Geometry
 from sincere.runs import RunFolder, WriteError, read_json
-from sincere.runs.files import write_atomically
+from sincere.runs.files import not_kept, write_atomically
 from sincere.runs.folder import Split
 from sincere.runs.model import checked_weights
 from sincere.train.processes import device_for
@@ -65,28 +64,17 @@ def known_evaluation(run: Path) -> Evaluation:
     if folder.evaluation.exists():
         return Evaluation.from_json(folder.evaluation.read_text(encoding="utf-8"))
     found = measured(run)
-    keep_or_say(folder, {folder.evaluation: found})
+    try:
+        keep(run, found)
+    except WriteError as error:
+        say_not_kept({folder.evaluation: error})
     return found
 
 
-def keep_or_say(folder: RunFolder, records: Mapping[Path, Evaluation | Geometry], page: OSError | None = None) -> None:
-    """Write records into a run that lacks them; say in one line what could not be kept there, and why.
-
-    `page` is what kept the page of a report out of the run, if something did.
-    """
-    refused: dict[str, OSError] = {}
-    for place, record in records.items():
-        try:
-            if not place.exists():
-                write_atomically(place, (record.to_json() + "\n").encode())
-        except WriteError as error:
-            refused[place.name] = error
-    if page is not None:
-        refused[folder.report.name] = page
-    if refused:
-        last = list(refused.values())[-1]
-        cause = last.__cause__ if isinstance(last.__cause__, OSError) else last  # a WriteError says more than that
-        say(f"note: {', '.join(refused)} could not be kept in {folder.path}: {cause.strerror or cause}.")
+def say_not_kept(refused: Mapping[Path, OSError]) -> None:
+    """Say in a line what could not be kept in a run, and why."""
+    for words in not_kept(refused):
+        say(f"note: {words}")
 
 
 def check_finished(folder: RunFolder) -> None:

@@ -1,8 +1,7 @@
 """What a report is about: one run, or one set of embeddings that somebody made, with every record there is of it."""
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ from sincere.evaluate.wording import amount
 from sincere.geometry import describe
 from sincere.geometry.record import Geometry
 from sincere.report.leave_one_out import evaluate_alone
-from sincere.runs import RunFolder, WriteError, read_json, read_metrics
-from sincere.runs.files import write_atomically
+from sincere.runs import RunFolder, read_json, read_metrics
 from sincere.runs.folder import Split
 
 TEMPERATURE = 0.1  # of the losses that geometry reads, where no run says another
@@ -36,6 +34,7 @@ class Subject:
     metrics: tuple[dict[str, Any], ...] = ()
     config: dict[str, Any] | None = None
     provenance: dict[str, Any] | None = None
+    unkept: Mapping[Path, Evaluation | Geometry] = field(default_factory=dict)  # made anew, by its place in the run
 
     @property
     def alone(self) -> bool:
@@ -65,8 +64,8 @@ def read_subject(
 ) -> Subject:
     """Read the folder of a run, or a file of embeddings.
 
-    A run's evaluation.json and geometry.json are used where they are there, and written where they are not, unless the
-    run may only be read. Nothing is written beside embeddings that somebody else made.
+    A run's evaluation.json and geometry.json are used where they are there; one that is missing, or a geometry of other
+    samples, is made anew. Nothing is written: `unkept` has what was made, and `keep_records` puts it into the run.
 
     Args:
         path: the folder of a run, an `.npz`, or an `.npy` with its labels in a file of their own.
@@ -110,46 +109,44 @@ def _of_run(folder: RunFolder, sets: Mapping[Split, EmbeddingSet] | None, say: S
     config = read_json(folder.config)
     name = folder.path.resolve().name
     train, test = sets["train"], sets["test"]
+    unkept: dict[Path, Evaluation | Geometry] = {}
     if folder.evaluation.exists():
         found = Evaluation.from_json(folder.evaluation.read_text(encoding="utf-8"))
     else:
         found = evaluate(train, test, validation=sets.get("validation"), name=name, on_step=say)
-        _keep(folder.evaluation, found)
+        unkept[folder.evaluation] = found
     train, test = train.with_classes(found.class_names), test.with_classes(found.class_names)
     if tuple(test.labels.tolist()) != found.labels:
         raise InputError(
             f"{folder.evaluation} must be of the samples in {folder.embeddings('test')}: their labels differ. "
             f"Evaluate the run again: sincere evaluate {folder.path}"
         )
+    geometry = _geometry_on_record(folder, test)
+    if geometry is None:
+        say("geometry")
+        temperature = float(config.get("loss", {}).get("temperature", TEMPERATURE))
+        geometry = describe(test, train=train, temperature=temperature, on_step=say)
+        unkept[folder.geometry] = geometry
     return Subject(
         name=name,
         test=test,
         train=train,
         evaluation=replace(found, name=name),
-        geometry=_geometry(folder, test, train, config, say),
+        geometry=geometry,
         metrics=tuple(read_metrics(folder.metrics)),
         config=config,
         provenance=read_json(folder.provenance) if folder.provenance.exists() else None,
+        unkept=unkept,
     )
 
 
-def _geometry(folder: RunFolder, test: EmbeddingSet, train: EmbeddingSet, config: dict[str, Any], say: Say) -> Geometry:
-    """The one on record if it is of these samples, or a new one."""
-    if folder.geometry.exists():
-        found = Geometry.from_json(folder.geometry.read_text(encoding="utf-8"))
-        if (found.samples, found.dim, found.class_names) == (len(test), test.embeddings.shape[1], test.class_names):
-            return found
-    say("geometry")
-    temperature = config.get("loss", {}).get("temperature", TEMPERATURE)
-    made = describe(test, train=train, temperature=float(temperature), on_step=say)
-    _keep(folder.geometry, made)
-    return made
-
-
-def _keep(path: Path, record: Evaluation | Geometry) -> None:
-    """Write a record into a run; not where it is a colleague's, who lets others read it only."""
-    with suppress(WriteError):
-        write_atomically(path, (record.to_json() + "\n").encode())
+def _geometry_on_record(folder: RunFolder, test: EmbeddingSet) -> Geometry | None:
+    """The one that the run has, if it is of these samples."""
+    if not folder.geometry.exists():
+        return None
+    found = Geometry.from_json(folder.geometry.read_text(encoding="utf-8"))
+    here = (len(test), test.embeddings.shape[1], test.class_names)
+    return found if (found.samples, found.dim, found.class_names) == here else None
 
 
 def _saved_sets(folder: RunFolder) -> dict[Split, EmbeddingSet]:

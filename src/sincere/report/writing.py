@@ -1,6 +1,7 @@
 """Subjects → the HTML file and the folder of its pictures."""
 
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 from sincere.errors import InputError, OptionError
 from sincere.report.elements import figure, json_island, text
+from sincere.report.keeping import keep_records
 from sincere.report.mistakes import worst_mistakes
 from sincere.report.page import SECTIONS, Panel, page, plotly_script
 from sincere.report.palette import class_colour, class_symbol
@@ -24,7 +26,7 @@ from sincere.report.projections import PointMap, point_map
 from sincere.report.sections import about, difference_sentences, mistakes_section, runs_table, summary, tiles
 from sincere.report.subject import Subject, read_subject
 from sincere.report.thumbnails import sheet_of
-from sincere.runs.files import write_atomically
+from sincere.runs.files import not_kept, write_atomically
 
 LONGEST = 400  # signs of a sample's text in the page
 # Two stand side by side: neighbours of about the same height.
@@ -115,6 +117,9 @@ def write_report(
 ) -> Path:
     """Write one self-contained HTML file, with its pictures as PNG, SVG and CSV in a folder beside it.
 
+    An evaluation or a geometry that the folder of a run lacked is kept in it (`keep_records`); a warning says what
+    could not be, as where others may only read it. Subjects are shown as they are, and no record of theirs is written.
+
     Args:
         inputs: folders of runs, files of embeddings, or subjects that `read_subject` or `subject_of` gave; several are
             shown side by side, and compared in pairs where they are of the same test samples.
@@ -128,7 +133,15 @@ def write_report(
     if not given:
         raise OptionError("a report needs something to report on: pass a run or a file of embeddings.")
     plotly_script()  # before the work, not after it
-    subjects = _told_apart([one if isinstance(one, Subject) else read_subject(one, on_step=say) for one in given])
+    subjects: list[Subject] = []
+    for one in given:
+        if isinstance(one, Subject):
+            subjects.append(one)
+            continue
+        subjects.append(read_subject(one, on_step=say))
+        for words in not_kept(keep_records(subjects[-1])):  # at once, so that a failure later on costs no evaluation
+            warnings.warn(words, stacklevel=2)
+    subjects = _told_apart(subjects)
     out.parent.mkdir(parents=True, exist_ok=True)
     writer = _Writer(out, subjects)
     side_by_side = _comparison(writer, subjects) if len(subjects) > 1 else ""

@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -85,3 +85,12 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InputError(f"{path} must hold a JSON object: got {type(value).__name__}.")
     return value
+
+
+def not_kept(refused: Mapping[Path, OSError]) -> list[str]:
+    """What could not be kept and why, in words: a sentence for each run, and for each reason if it has several."""
+    names: dict[tuple[Path, str], list[str]] = {}
+    for place, error in refused.items():
+        cause = error.__cause__ if isinstance(error.__cause__, OSError) else error  # a WriteError says more than that
+        names.setdefault((place.parent, cause.strerror or str(cause)), []).append(place.name)
+    return [f"{', '.join(these)} could not be kept in {run}: {reason}." for (run, reason), these in names.items()]
