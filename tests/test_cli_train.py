@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,11 +17,12 @@ from command_line import FAST, apart, blobs, call, done, parsed, refused
 from sincere.cli.forecast import forecast, shorter
 from sincere.data import open_data
 from sincere.data.batches import ClassBatches
+from sincere.embeddings import load
 from sincere.errors import InputError
 from sincere.evaluate import EvaluationOptions
 from sincere.recipes import RECIPES
 from sincere.runs import RunFolder, load_tensors
-from sincere.train import BatchesConfig, ComputeConfig, EncoderConfig, TrainConfig
+from sincere.train import BatchesConfig, ComputeConfig, EncoderConfig, TrainConfig, ViewsConfig
 
 
 @pytest.fixture
@@ -143,6 +145,45 @@ def test_large_images_are_reduced_for_a_cpu(tmp_path):
     assert (kept.encoder.name, kept.encoder.options) == ("resnet18", {"width": 0.25})
     named = done(*words, tmp_path / "named", "--encoder", "small_cnn", "--set", "encoder.options.width=4").stderr
     assert "image, 3×100×120\n" in named
+
+
+class TestSmallColourImages:
+    """No setting has to be found for images that the presets were not made for."""
+
+    WORDS = ("train", "photos.npz", "--epochs", "1", "--batch", "16", "--device", "cpu", "--quiet")
+
+    @pytest.fixture
+    def images(self, request, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        side, labels = request.param, np.arange(40) % 2
+        pixels = np.random.default_rng(0).integers(0, 150, (40, side, side, 3), np.uint8)
+        pixels[..., 0] += (100 * labels).astype(np.uint8).reshape(-1, 1, 1)
+        np.savez("photos.npz", x=pixels, y=labels)
+        return pixels
+
+    @pytest.mark.parametrize("images", [4, 8, 12, 16, 32], indirect=True)
+    def test_train_with_the_defaults(self, images):
+        done(*self.WORDS, "--out", "run")
+        assert TrainConfig.load("run").views == ViewsConfig("auto", 2, {})
+        model = load("run")
+        assert model.description.views == "plain"
+        assert model(images[:3]).shape == (3, 128)
+
+    @pytest.mark.parametrize("images", [4, 8, 12], indirect=True)
+    @pytest.mark.parametrize("views", ["plain", "trivial"])
+    def test_train_with_views_by_name(self, images, views):
+        done(*self.WORDS, "--views", views, "--out", "run")
+        assert RunFolder("run").finished
+
+    @pytest.mark.parametrize("images", [8], indirect=True)
+    def test_a_hole_that_does_not_fit_is_refused_with_one_that_does(self, images):
+        words = (*self.WORDS, "--views", "plain")
+        line = refused(*words, "--out", "refused", "--set", "views.options.hole.pixels=12")
+        assert "the hole of 12 pixels: got 8×8" in line
+        assert not Path("refused").exists()
+        for number, typed in enumerate(("views.options.hole.pixels=3", "views.options.hole=false")):
+            assert f"(--set {typed})" in line
+            done(*words, "--out", f"run{number}", "--set", typed)
 
 
 class TestForecast:

@@ -193,3 +193,4 @@ def test_a_run_is_loaded_without_the_weights_that_it_started_from(timm, tmp_path
     done("train", "data.npz", *words, "--device", "cpu", "--out", "run")
     start.unlink()
     assert load("run")(images[:3]).shape == (3, 128)
+    done("train", "--resume", "run")  # its last checkpoint has them all

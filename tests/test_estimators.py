@@ -79,7 +79,7 @@ def test_every_loss_and_rule_classifies(loss, rule):
 
 def test_digits():
     x, y = load_digits(return_X_y=True)
-    model = ContrastiveClassifier(epochs=5, width=128, random_state=0).fit(x[:1000], y[:1000])
+    model = ContrastiveClassifier(neighbours=10, epochs=5, width=128, random_state=0).fit(x[:1000], y[:1000])
     assert model.score(x[1000:], y[1000:]) > 0.92
 
 
@@ -190,3 +190,46 @@ def test_columns_are_named_by_what_was_fitted():
     model.set_params(dim=7, width=9)  # for the next fit
     assert len(model.get_feature_names_out()) == model.transform(x).shape[1] == 3
     assert len(model.set_params(output="features").get_feature_names_out()) == model.transform(x).shape[1] == 8
+
+
+def groups(sizes, seed=0):
+    """Points around a centre for each class, as many as its size."""
+    random = np.random.default_rng(seed)
+    centres = 4 * np.random.default_rng(7).normal(size=(len(sizes), 5))
+    classes = np.repeat(np.arange(len(sizes)), sizes)
+    return centres[classes] + random.normal(size=(len(classes), 5)), classes
+
+
+@pytest.mark.parametrize(
+    ("sizes", "given", "neighbours"),
+    [
+        ([40, 30], None, 20),
+        ([5] * 8, None, 5),
+        ([60, 40, 7], None, 14),  # twice the smallest, which can then win
+        ([60, 40, 3], None, 20),  # 6 for all would be too few
+        ([5] * 8, 9, 9),
+        ([5] * 8, np.int64(1), 1),
+        ([3, 4], 99, 99),
+    ],
+)
+def test_as_many_vote_as_the_classes_allow_or_as_are_given(sizes, given, neighbours):
+    (x, y), (new, _) = groups(sizes), groups([4] * len(sizes), seed=1)
+    model = ContrastiveClassifier(neighbours=given, epochs=1, random_state=0, **SMALL).fit(x, y)
+    assert (model.neighbours_, type(model.neighbours_)) == (neighbours, int)
+    assert model.get_params()["neighbours"] is given
+    cosines = model.transform(new) @ model.transform(x).T
+    shares = np.zeros((len(new), len(sizes)))
+    for row, cosine in enumerate(cosines):
+        for nearest in np.argsort(-cosine)[:neighbours]:
+            shares[row, y[nearest]] += np.exp(cosine[nearest] / 0.1)
+    np.testing.assert_allclose(model.predict_proba(new), shares / shares.sum(axis=1, keepdims=True), atol=1e-9)
+
+
+def test_another_number_of_neighbours_needs_no_other_fit():
+    (x, y), (new, _) = groups([5] * 8), groups([4] * 8, seed=1)
+    model = ContrastiveClassifier(epochs=1, random_state=0, **SMALL).fit(x, y)
+    chosen = model.predict_proba(new)
+    assert (model.set_params(neighbours=1).predict_proba(new).max(axis=1) == 1).all()
+    np.testing.assert_array_equal(model.set_params(neighbours=None).predict_proba(new), chosen)
+    assert clone(model).neighbours is None
+    assert not hasattr(clone(model), "neighbours_")

@@ -1,8 +1,11 @@
 """The training loop: every part that can be put in, what it logs, and what it refuses."""
 
+import importlib
 import json
 import re
+import shutil
 import signal
+import sys
 import threading
 from dataclasses import replace
 from itertools import pairwise
@@ -333,6 +336,99 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path):
     second = run(tmp_path, resume=True)
     assert ((tmp_path / "model.safetensors").read_bytes(), (tmp_path / "metrics.jsonl").read_text()) == before
     assert (second.loss, second.validation, second.step) == (first.loss, first.validation, first.step)
+
+
+LIBRARY = '''
+"""A library of one network, which may start from a file, or from a download that never comes."""
+
+import torch
+from torch import nn
+
+
+def is_model(name):
+    return name == "net"
+
+
+def list_models():
+    return ["net"]
+
+
+def create_model(name, *, in_chans, num_classes, pretrained=False, checkpoint_path=""):
+    if pretrained:
+        raise ConnectionError("no route to the host")
+    network = nn.Sequential(nn.Conv2d(in_chans, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
+    network.append(nn.Flatten())
+    if checkpoint_path:
+        network.load_state_dict(torch.load(checkpoint_path, weights_only=True))
+    return network
+'''
+
+
+@pytest.fixture
+def timm(tmp_path, monkeypatch):
+    """A library under the name of one that need not be installed; how the run deals with it is the same."""
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "timm.py").write_text(LIBRARY)
+    monkeypatch.syspath_prepend(tmp_path / "library")
+    monkeypatch.delitem(sys.modules, "timm", raising=False)
+    yield importlib.import_module("timm")
+    sys.modules.pop("timm", None)
+
+
+class TestStartingWeights:
+    """A run that goes on has weights of its own."""
+
+    @pytest.fixture
+    def start(self, timm, tmp_path):
+        """A file of weights that no seed gives."""
+        network = timm.create_model("net", in_chans=1, num_classes=0)
+        with torch.no_grad():
+            network[0].weight.fill_(0.25)
+        torch.save(network.state_dict(), tmp_path / "start.pth")
+        return tmp_path / "start.pth"
+
+    def changes(self, **options):
+        return {"splits": image_splits(), "epochs": 2, "encoder": EncoderConfig("timm:net", options)}
+
+    @pytest.mark.parametrize("momentum", [None, 0.9])
+    def test_a_run_goes_on_to_the_bit_without_the_file(self, start, tmp_path, interrupted, momentum):
+        changes = {**self.changes(checkpoint_path=str(start)), "memory": MemoryConfig(momentum=momentum)}
+        assert (session(**changes).model.encoder.network[0].weight == 0.25).all(), "a new run starts from them"
+        run(tmp_path / "whole", **changes)
+        assert not interrupted(tmp_path / "part", after=3, **changes).finished
+        start.unlink()
+        assert run(tmp_path / "part", resume=True, **changes).finished
+        a, b = (load_file(tmp_path / place / "model.safetensors") for place in ("whole", "part"))
+        assert all(torch.equal(a[key], b[key]) for key in a)
+        assert losses(tmp_path / "whole") == losses(tmp_path / "part")
+        described = [json.loads((tmp_path / place / "model.json").read_text()) for place in ("whole", "part")]
+        assert [one["encoder_options"] for one in described] == [{"checkpoint_path": str(start)}] * 2
+
+    def test_a_run_without_a_checkpoint_needs_it(self, start, tmp_path):
+        changes = self.changes(checkpoint_path=str(start))
+        start.unlink()
+        for resume in (False, True):
+            with pytest.raises(OptionError, match=r"checkpoint_path=.*FileNotFoundError"):
+                run(tmp_path / "run", resume=resume, **changes)
+        assert not (tmp_path / "run").exists()
+
+    def test_a_run_that_was_begun_and_has_no_checkpoint_needs_it(self, start, tmp_path, interrupted):
+        changes = self.changes(checkpoint_path=str(start))
+        interrupted(tmp_path / "run", after=1, **changes)
+        shutil.rmtree(tmp_path / "run" / "checkpoint")
+        start.unlink()
+        with pytest.raises(OptionError, match="FileNotFoundError"):
+            run(tmp_path / "run", resume=True, **changes)
+
+    def test_nothing_is_downloaded_again(self, timm, tmp_path, interrupted, monkeypatch):
+        changes = self.changes(pretrained=True)
+        with pytest.raises(OptionError, match="ConnectionError: no route to the host"):
+            run(tmp_path / "run", **changes)
+        with monkeypatch.context() as online:
+            create = timm.create_model
+            online.setattr(timm, "create_model", lambda name, *, pretrained, **options: create(name, **options))
+            interrupted(tmp_path / "run", after=3, **changes)
+        assert run(tmp_path / "run", resume=True, **changes).finished
 
 
 def test_a_run_of_before_held_out_data_had_a_fingerprint_goes_on(tmp_path, interrupted):

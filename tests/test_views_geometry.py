@@ -13,7 +13,7 @@ from PIL import Image
 from scipy import stats
 
 from sincere.errors import InputError, OptionError
-from sincere.views import Flip, ResizedCrop, ShiftedCrop, Warp
+from sincere.views import Flip, Hole, ResizedCrop, ShiftedCrop, Warp
 from sincere.views.geometry import crop_boxes
 from sincere.views.resampling import interval_weights, resample
 
@@ -188,7 +188,9 @@ def test_warp_turns_and_shifts():
         (lambda: Flip(1.5), OptionError, ["p ", "between 0 and 1", "1.5"]),
         (lambda: Flip(0.3, alternate=True), OptionError, ["every other view", "p=0.5", "p=0.3"]),
         (lambda: ShiftedCrop(0), OptionError, ["pixels", "at least 1"]),
-        (lambda: ShiftedCrop(8).numbers((1, 8, 8)), InputError, ["larger than the 8 pixels", "8×8", "digits"]),
+        (lambda: ShiftedCrop(8).numbers((1, 8, 8)), InputError, ["the 8 pixels", "8×8", "shift={'pixels': 1}"]),
+        (lambda: ShiftedCrop(1).numbers((3, 1, 5)), InputError, ["1×5", "Leave it out: shift=False"]),
+        (lambda: Hole(2).numbers((3, 2, 5)), InputError, ["2×5", "hole={'pixels': 1}"]),
         (lambda: Warp(zoom=2), OptionError, ["zoom", "2"]),
     ],
 )

@@ -8,7 +8,18 @@ import torch
 from scipy import stats
 
 from sincere.errors import InputError, OptionError
-from sincere.views import PRESETS, Hole, ResizedCrop, StagedViews, Statistics, Views, build_views, default_views
+from sincere.views import (
+    PRESETS,
+    Flip,
+    Hole,
+    ResizedCrop,
+    ShiftedCrop,
+    StagedViews,
+    Statistics,
+    Views,
+    build_views,
+    default_views,
+)
 
 SHAPES = {"image": (3, 32, 30), "array": (7,), "text": (6, 4), "sound": (400,)}
 CASES = [(kind, name) for kind, names in PRESETS.items() for name in names]
@@ -162,6 +173,55 @@ def test_a_hole_is_where_the_mean_is():
     assert set(rows.tolist()) == set(range(32 - 5 + 1)), "the hole reaches every place, and no further"
 
 
+# Side of the image, of the hole, and the farthest shift: 3/8 and 1/8, rounded down, as 12 and 4 are of 32; no more.
+IN_PROPORTION = [(1, 0, 0), (2, 0, 0), (3, 1, 0), (4, 1, 0), (8, 3, 1), (12, 4, 1), (16, 6, 2), (31, 11, 3)]
+IN_PROPORTION += [(32, 12, 4), (33, 12, 4), (96, 12, 4)]
+
+
+@pytest.mark.parametrize(("side", "hole", "shift"), IN_PROPORTION)
+@pytest.mark.parametrize("name", ["plain", "trivial"])
+def test_hole_and_shift_follow_the_size_of_small_images(name, side, hole, shift):
+    """Seen in the views themselves; the longer side does not count."""
+    images = inputs_of("image", b=200, shape=(3, side, side + 5))
+    others = {stage.name: False for stage in PRESETS["image"][name] if stage.name not in ("shift", "hole")}
+    holes = views_of("image", name, shift=False, **others)
+    made, plain = holes(images, count=1, generator=generator())[:, 0], holes.plain(images)
+    assert torch.equal(((made == 0) & (plain != 0)).all(dim=1).sum(dim=(1, 2)), torch.full((200,), hole**2))
+    # Every pixel says in its colours where it was.
+    rows, columns = torch.meshgrid(torch.arange(side), torch.arange(side + 5), indexing="ij")
+    places = torch.stack([rows, columns, rows]).to(torch.uint8).expand(200, -1, -1, -1)
+    unscaled = Statistics((0.0,) * 3, (1.0,) * 3)
+    moves = build_views(name, kind="image", statistics=unscaled, hole=False, **others)
+    came = moves(places, count=1, generator=generator())[:, 0, :2] * 255
+    # In the middle nothing is mirrored: as far as it came, it was moved.
+    moved = (came - places[:, :2])[:, :, side // 2, (side + 5) // 2].round()
+    assert set(moved[:, 1].tolist()) == set(range(-shift, shift + 1))
+    assert set(moved[:, 0].tolist()) == set(range(-shift, shift + 1))
+
+
+@pytest.mark.parametrize("shape", [(3, 32, 32), (1, 33, 40), (3, 96, 64)])
+@pytest.mark.parametrize("name", ["plain", "trivial"])
+def test_images_from_32_pixels_on_have_a_hole_of_12_and_move_by_4(name, shape):
+    images = inputs_of("image", shape=shape)
+    statistics = Statistics.of(images, kind="image")
+    given = build_views(name, kind="image", statistics=statistics, hole={"pixels": 12}, shift={"pixels": 4})
+    chosen = build_views(name, kind="image", statistics=statistics)
+    assert torch.equal(*(views(images, count=2, generator=generator()) for views in (given, chosen)))
+
+
+def test_pixels_that_are_given_stay_what_they_are():
+    """As the files of runs have them, null included."""
+    views = views_of("image", "plain", **json.loads('{"hole": {"pixels": 12}, "shift": {"pixels": 4}}'))
+    assert (views.stages[0], views.stages[2]) == (ShiftedCrop(4), Hole(12))
+    assert views_of("image", "plain", **json.loads('{"hole": {"pixels": null}}')).stages[2] == Hole()
+    images = inputs_of("image", b=50, shape=(3, 13, 13))
+    views = build_views(
+        "plain", kind="image", statistics=views.statistics, shift=False, flip=False, hole={"pixels": 12}
+    )
+    made, plain = views(images, count=1, generator=generator())[:, 0], views.plain(images)
+    assert (((made == 0) & (plain != 0)).all(dim=1).sum(dim=(1, 2)) == 144).all()
+
+
 def test_statistics_are_exact_and_survive_json():
     images = torch.zeros(2, 2, 4, 4, dtype=torch.uint8)
     images[:, 0, :2] = 255
@@ -185,7 +245,7 @@ def test_presets_are_the_papers():
     assert (jitter.brightness, jitter.contrast, jitter.saturation, jitter.hue, jitter.p) == (0.4, 0.4, 0.4, 0.1, 0.8)
     assert PRESETS["image"]["supcon"] == PRESETS["image"]["sincere"]
     assert [stage.name for stage in PRESETS["image"]["plain"]] == ["shift", "flip", "hole"]
-    assert PRESETS["image"]["plain"][2] == Hole(12)
+    assert PRESETS["image"]["plain"] == (ShiftedCrop(), Flip(0.5), Hole())
     assert "flip" not in [stage.name for stage in PRESETS["image"]["digits"]]
 
 
@@ -218,9 +278,11 @@ IMAGES, ARRAYS = views_of("image", "plain"), views_of("array", "array")
         (lambda: views_of("text", "text").plain(torch.rand(2, 6, 4)), InputError, ["int32", "(b, words, pieces)"]),
         (lambda: IMAGES(inputs_of("image"), count=0, generator=generator()), OptionError, ["count", "at least 1"]),
         (
-            lambda: IMAGES(inputs_of("image", shape=(3, 8, 8)), count=1, generator=generator()),
+            lambda: views_of("image", "plain", hole={"pixels": 12})(
+                inputs_of("image", shape=(3, 8, 8)), count=1, generator=generator()
+            ),
             InputError,
-            ["hole of 12 pixels", "8×8", "hole=False"],
+            ["hole of 12 pixels", "8×8", "hole={'pixels': 3}", "--set views.options.hole.pixels=3", "hole=False"],
         ),
         (
             lambda: views_of("sound", "sound")(

@@ -349,7 +349,7 @@ def test_nothing_waits_for_the_device():
 
 
 def test_the_preset():
-    assert PRESETS["image"]["trivial"] == (ShiftedCrop(4), Flip(0.5), TrivialAugment(), Hole(12))
+    assert PRESETS["image"]["trivial"] == (ShiftedCrop(), Flip(0.5), TrivialAugment(), Hole())
     unscaled = Statistics((0.0,), (1.0,))
     without = build_views("trivial", kind="image", statistics=unscaled, trivial=False, hole={"pixels": 8})
     assert [stage.name for stage in without.stages] == ["shift", "flip", "hole"]

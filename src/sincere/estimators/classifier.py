@@ -12,6 +12,7 @@ from sincere.errors import OptionError
 from sincere.estimators.fitting import LossName
 from sincere.estimators.transformer import Array, ContrastiveTransformer, Output, as_python
 from sincere.evaluate.class_means import class_mean_scores, class_means
+from sincere.evaluate.default_k import default_k
 from sincere.evaluate.neighbours import nearest, vote
 
 Rule: TypeAlias = Literal["knn", "class_means"]
@@ -29,16 +30,20 @@ class ContrastiveClassifier(ClassifierMixin, ContrastiveTransformer):  # type: i
     Args:
         rule: `"knn"`: the classes of the nearest training samples, each with weight e^(cosine/temperature).
             `"class_means"`: the nearest class mean; keeps one vector a class.
-        neighbours: of `"knn"`.
+        neighbours: that vote, of `"knn"`. None lets the classes decide, as in `sincere.evaluate`: 20, or fewer where
+            classes are small and further neighbours would outvote them.
 
     All others are those of `ContrastiveTransformer`.
+
+    Attributes:
+        neighbours_: as many as were given, or as the classes decided.
     """
 
     def __init__(
         self,
         *,
         rule: Rule = "knn",
-        neighbours: int = 10,
+        neighbours: int | None = None,
         loss: LossName = "sincere",
         temperature: float = 0.1,
         output: Output = "embeddings",
@@ -79,9 +84,11 @@ class ContrastiveClassifier(ClassifierMixin, ContrastiveTransformer):  # type: i
         """Train on rows `X` (n, features) and their classes `y` (n,): at least two classes, two samples each."""
         check_choice("rule", self.rule, ("knn", "class_means"))
         neighbours = as_python(self.neighbours)
-        if isinstance(neighbours, bool) or not isinstance(neighbours, int) or neighbours < 1:
-            raise OptionError(f"neighbours must be a whole number from 1: got {self.neighbours!r}.")
+        whole = isinstance(neighbours, int) and not isinstance(neighbours, bool) and neighbours >= 1
+        if not whole and neighbours is not None:
+            raise OptionError(f"neighbours must be a whole number from 1, or None: got {self.neighbours!r}.")
         self.known_, self.known_labels_ = self._fit(X, y)
+        self.neighbours_ = neighbours or default_k(torch.bincount(self.known_labels_))
         if self.rule == "class_means":
             self.known_ = class_means(self.known_, self.known_labels_, classes=len(self.classes_))
             self.known_labels_ = torch.arange(len(self.classes_))
@@ -102,7 +109,8 @@ class ContrastiveClassifier(ClassifierMixin, ContrastiveTransformer):  # type: i
         known = self.known_.to(vectors.dtype)
         if self.rule == "class_means":
             return (class_mean_scores(vectors, known) / float(self.temperature)).softmax(dim=1)
-        k = min(int(self.neighbours), len(known))
+        # A number that was set since the fit needs no other fit.
+        k = min(self.neighbours_ if self.neighbours is None else int(self.neighbours), len(known))
         votes = vote(
             nearest(vectors, known, self.known_labels_, k=k),
             classes=len(self.classes_),

@@ -9,7 +9,7 @@ import torch
 
 from sincere.data import LabelledData, Splits, open_data
 from sincere.embeddings.embed import embed
-from sincere.runs import RunFolder, newest_checkpoint, read_metrics, save_checkpoint, save_model
+from sincere.runs import RunFolder, newest_checkpoint, newest_step, read_metrics, save_checkpoint, save_model
 from sincere.runs.files import explained_write
 from sincere.runs.folder import Split
 from sincere.train.batches import EpochPlan
@@ -82,7 +82,8 @@ def _trained(
     config: TrainConfig, folder: RunFolder, splits: Splits, device: torch.device, processes: Processes, show: Show
 ) -> TrainedRun:
     """A function of its own, so that network and optimizers are gone when the processes part."""
-    session = build_session(config, splits, device, processes)
+    resumed = newest_step(folder.checkpoint) > 0
+    session = build_session(config, splits, device, processes, weights_follow=resumed)
     if processes.leader:  # last, so that a setting that cannot work leaves no folder behind
         begin(folder, config, splits)
     processes.wait()

@@ -71,13 +71,19 @@ class Session:
         return Meter(self.step.device, floor)
 
 
-def build_session(config: TrainConfig, splits: Splits, device: torch.device, processes: Processes) -> Session:
-    """Build model, loss, optimizer, views and batches from the seed alone; the same on every process."""
+def build_session(
+    config: TrainConfig, splits: Splits, device: torch.device, processes: Processes, *, weights_follow: bool = False
+) -> Session:
+    """Build model, loss, optimizer, views and batches from the seed alone; the same on every process.
+
+    `weights_follow`: from a checkpoint, all of them, so that those that the encoder once started from are not needed.
+    """
     if len(splits.train.class_names) < 2:
         raise InputError(f"training needs at least two classes: {splits.train.name} has {splits.train.class_names}.")
     generator = torch.Generator().manual_seed(seed_for(config.seed, "weights"))
     description = describe(config, splits.train)
-    model, views = description.build_model(generator), description.build_views()
+    model = description.build_model(generator, weights_follow=weights_follow)
+    views = description.build_views()
     splits = _tokenized(splits, model)
     _started_from_data(model, views, splits.train, config.seed)
     splits = replace(splits, train=splits.train.to(device))
@@ -98,6 +104,7 @@ def describe(config: TrainConfig, data: LabelledData) -> ModelDescription:
     statistics = Statistics.of(data.inputs, kind=data.kind)
     views = default_views(data) if config.views.name == "auto" else config.views.name
     made = build_views(views, kind=data.kind, statistics=statistics, **config.views.options)
+    made.numbers(tuple(data.inputs.shape[1:]))  # raises where a stage does not fit: before there is a run, not in it
     shape = tuple(made.plain(data.inputs[:1]).shape[1:])
     encoder = default_encoder(data.kind, shape) if config.encoder.name == "auto" else config.encoder.name
     if encoder.startswith("sentence-transformers:"):

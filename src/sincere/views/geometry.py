@@ -19,7 +19,9 @@ from sincere.views.stages import (
     check_range,
     check_share,
     check_switch,
+    fewer_pixels,
     over,
+    pixels_for,
     whole,
 )
 
@@ -118,24 +120,30 @@ class Flip(Stage):
 
 @dataclass(frozen=True)
 class ShiftedCrop(Stage):
-    """The image moved by up to `pixels` whole pixels either way, mirrored at its edges: reflect, pad and crop."""
+    """The image moved by up to `pixels` whole pixels either way, mirrored at its edges: reflect, pad and crop.
 
-    pixels: int = 4
+    Without a number it is 1/8 of the shorter side, rounded down and at most 4 pixels, by which images of 32 are moved.
+    """
+
+    pixels: int | None = None
+    at_cifar: ClassVar[int] = 4
     name: ClassVar[str] = "shift"
 
     def __post_init__(self) -> None:
-        check_pixels("pixels", self.pixels)
+        if self.pixels is not None:
+            check_pixels("pixels", self.pixels)
 
     def numbers(self, shape: Shape) -> int:
-        if min(shape[1:]) <= self.pixels:
+        if self.pixels is not None and min(shape[1:]) <= self.pixels:
             raise InputError(
                 f"an image must be larger than the {self.pixels} pixels it is moved by: got {shape[1]}×{shape[2]}. "
-                "Choose fewer pixels, or the views made for small images ('digits')."
+                + fewer_pixels(self.name, shape, self.at_cifar)
             )
         return 2
 
     def __call__(self, samples: Tensor, numbers: Tensor) -> Tensor:
-        shift = whole(numbers, 2 * self.pixels + 1) - self.pixels
+        pixels = pixels_for(samples.shape[1:], self.pixels, self.at_cifar)
+        shift = whole(numbers, 2 * pixels + 1) - pixels
         rows = shift_weights(shift[:, 0], samples.shape[2])
         return resample(samples, rows, shift_weights(shift[:, 1], samples.shape[3]))
 

@@ -8,34 +8,49 @@ import torch
 from torch import Tensor
 
 from sincere.errors import InputError
-from sincere.views.stages import Shape, Stage, check_at_least, check_pixels, check_share, gaussian, whole
+from sincere.views.stages import (
+    Shape,
+    Stage,
+    check_at_least,
+    check_pixels,
+    check_share,
+    fewer_pixels,
+    gaussian,
+    pixels_for,
+    whole,
+)
 
 
 @dataclass(frozen=True)
 class Hole(Stage):
-    """A square of `pixels` set to the mean colour, anywhere inside the image."""
+    """A square of `pixels` set to the mean colour, anywhere inside the image.
 
-    pixels: int = 12
+    Without a number it has 3/8 of the shorter side, rounded down and at most 12 pixels, which images of 32 have.
+    """
+
+    pixels: int | None = None
+    at_cifar: ClassVar[int] = 12
     name: ClassVar[str] = "hole"
     normalised: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_pixels("pixels", self.pixels)
+        if self.pixels is not None:
+            check_pixels("pixels", self.pixels)
 
     def numbers(self, shape: Shape) -> int:
-        if min(shape[1:]) <= self.pixels:
+        if self.pixels is not None and min(shape[1:]) <= self.pixels:
             raise InputError(
                 f"an image must be larger than the hole of {self.pixels} pixels: got {shape[1]}×{shape[2]}. "
-                "Make it smaller, hole={'pixels': …}, or leave it out, hole=False."
+                + fewer_pixels(self.name, shape, self.at_cifar)
             )
         return 2
 
     def __call__(self, samples: Tensor, numbers: Tensor) -> Tensor:
-        sides = []
+        sides, pixels = [], pixels_for(samples.shape[1:], self.pixels, self.at_cifar)
         for size, number in zip(samples.shape[2:], numbers.unbind(1), strict=True):
-            start = whole(number, size - self.pixels + 1).unsqueeze(1)
+            start = whole(number, size - pixels + 1).unsqueeze(1)
             pixel = torch.arange(size, device=samples.device)
-            sides.append((pixel >= start) & (pixel < start + self.pixels))
+            sides.append((pixel >= start) & (pixel < start + pixels))
         hidden = sides[0][:, None, :, None] & sides[1][:, None, None, :]
         return samples.masked_fill(hidden, 0.0)
 

@@ -40,11 +40,12 @@ PRESETS: dict[Kind, dict[str, tuple[Stage, ...]]] = {
             Blur((0.1, 2.0), kernel=0.1, p=0.5),
         ),
         # Ours: what supervised CIFAR networks train with, reaches in 160 epochs what the papers' need 1,000 for.
-        "plain": (ShiftedCrop(4), Flip(0.5), Hole(12)),
+        # Shift and hole follow the size of smaller images: 4 and 12 pixels at CIFAR's 32, and above.
+        "plain": (ShiftedCrop(), Flip(0.5), Hole()),
         # Müller and Hutter, 2021, arXiv 2103.10158: crop, flip, TrivialAugment (wide) and a hole, for CIFAR. In their
         # code the hole has 16 pixels and may hang over the edge, and crop and flip come after the operation, with black
         # edges. Here it is "plain" and one stage more, in the order of torchvision's training scripts.
-        "trivial": (ShiftedCrop(4), Flip(0.5), TrivialAugment(), Hole(12)),
+        "trivial": (ShiftedCrop(), Flip(0.5), TrivialAugment(), Hole()),
         # Ours: nothing that would turn a 6 into a 9 or a 2 into an S.
         "digits": (Warp(), BlankPixels(0.02), PixelNoise(0.05)),
         "none": (),
@@ -76,8 +77,9 @@ def default_views(kind: Kind, shape: tuple[int, ...]) -> str:
 def build_views(name: str, *, kind: Kind, statistics: Statistics, **changes: Any) -> StagedViews:
     """Views by the name of a preset, with single stages changed or left out.
 
-    >>> build_views("plain", kind="image", statistics=Statistics((0.5,), (0.25,)), flip=False, hole={"pixels": 4})
-    StagedViews(image, ShiftedCrop(pixels=4), Hole(pixels=4))
+    >>> changes = {"flip": False, "shift": {"pixels": 2}, "hole": {"pixels": 4}}
+    >>> build_views("plain", kind="image", statistics=Statistics((0.5,), (0.25,)), **changes)
+    StagedViews(image, ShiftedCrop(pixels=2), Hole(pixels=4))
 
     Args:
         name: of `PRESETS[kind]`.

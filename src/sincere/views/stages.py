@@ -16,6 +16,7 @@ from torch import Tensor
 from sincere.errors import OptionError
 
 Shape = tuple[int, ...]
+CIFAR = 32  # pixels of a side: for images of this size the presets' numbers of pixels are chosen
 
 
 class Stage(ABC):
@@ -64,6 +65,24 @@ def gaussian(numbers: Tensor) -> Tensor:
 def over(values: Tensor, samples: Tensor) -> Tensor:
     """One value per sample (n,), shaped so that it multiplies samples (n, …)."""
     return values.reshape(-1, *[1] * (samples.ndim - 1))
+
+
+def pixels_for(shape: Shape, given: int | None, at_cifar: int) -> int:
+    """As many pixels as are given; else `at_cifar` for images of 32 pixels and more, and fewer for smaller ones.
+
+    These have as large a share of their shorter side, rounded down: 0 where that is less than one pixel.
+    """
+    return at_cifar * min(CIFAR, *shape[1:]) // CIFAR if given is None else given
+
+
+def fewer_pixels(stage: str, shape: Shape, at_cifar: int) -> str:
+    """What to do about a stage that was given more pixels than an image of this shape has."""
+    out = f"{stage}=False (--set views.options.{stage}=false)"
+    fitting = max(1, pixels_for(shape, None, at_cifar))
+    if fitting >= min(shape[1:]):
+        return f"Leave it out: {out}."
+    typed = f"--set views.options.{stage}.pixels={fitting}"
+    return f"Choose fewer, {stage}={{'pixels': {fitting}}} ({typed}), or leave it out, {out}."
 
 
 def check_share(name: str, value: float) -> None:
