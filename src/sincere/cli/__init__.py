@@ -3,11 +3,13 @@
 import sys
 
 from sincere.cli.interrupts import leave_quietly
+from sincere.cli.waiting import wait_briefly
 
 
 def main() -> None:
     """Run the verb that the command line names."""
     leave_quietly()
+    wait_briefly()
     try:
         from sincere.cli.app import app
         from sincere.cli.output import take_every_sign
