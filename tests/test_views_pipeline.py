@@ -250,9 +250,9 @@ def test_presets_are_the_papers():
 
 
 def test_defaults():
-    assert default_views("image", (1, 8, 8)) == "digits"
-    assert default_views("image", (3, 32, 32)) == "plain"
-    assert default_views("image", (3, 224, 224)) == "simclr"
+    assert default_views("image", (1, 8, 8)) == default_views("image", (1, 224, 224)) == "digits"
+    assert default_views("image", (3, 8, 8)) == default_views("image", (3, 95, 200)) == "plain"
+    assert default_views("image", (3, 96, 200)) == default_views("image", (3, 224, 224)) == "supcon"
     assert [default_views(kind, SHAPES[kind]) for kind in ("array", "text", "sound")] == ["array", "text", "sound"]
 
 

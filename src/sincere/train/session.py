@@ -22,7 +22,7 @@ from sincere.train.schedule import learning_rate
 from sincere.train.seeds import seed_for
 from sincere.train.step import Parts, TrainingStep
 from sincere.train.train_config import TrainConfig
-from sincere.views import StagedViews, Statistics, build_views
+from sincere.views import StagedViews, Statistics, build_views, default_views
 
 SEEN_AT_START = 5000  # samples, for encoders that compute some of their weights from data
 
@@ -102,7 +102,8 @@ def build_session(
 def describe(config: TrainConfig, data: LabelledData) -> ModelDescription:
     """The model that a configuration means for this data: "auto" decided, shapes filled in."""
     statistics = Statistics.of(data.inputs, kind=data.kind)
-    views = default_views(data) if config.views.name == "auto" else config.views.name
+    auto = config.views.name == "auto"
+    views = default_views(data.kind, tuple(data.inputs.shape[1:])) if auto else config.views.name
     made = build_views(views, kind=data.kind, statistics=statistics, **config.views.options)
     made.numbers(tuple(data.inputs.shape[1:]))  # raises where a stage does not fit: before there is a run, not in it
     shape = tuple(made.plain(data.inputs[:1]).shape[1:])
@@ -126,13 +127,6 @@ def describe(config: TrainConfig, data: LabelledData) -> ModelDescription:
         views_options=config.views.options,
         data=data.name,
     )
-
-
-def default_views(data: LabelledData) -> str:
-    """The preset for those who name none: no mirror images of grey ones, which are often digits or letters."""
-    if data.kind == "image":
-        return "digits" if data.inputs.shape[1] == 1 else "plain"
-    return data.kind
 
 
 def _network(
