@@ -11,7 +11,7 @@ from embedded import made, simplex, unit
 from sincere import diagnose
 from sincere.embeddings import EmbeddingSet
 from sincere.errors import OptionError
-from sincere.geometry import kl_bounds, loss_readings, loss_values, repulsion
+from sincere.geometry import anchors, kl_bounds, loss_readings, loss_values, repulsion
 from sincere.losses.backends import class_layout
 
 LOSSES = {
@@ -151,3 +151,31 @@ def test_one_positive_and_no_negative_is_not_pushed():
 def test_a_batch_is_a_whole_number():
     with pytest.raises(OptionError, match="batch must lie between 2 and"):
         loss_readings(made(), batch=2.5)
+
+
+@pytest.mark.parametrize("temperature", [0.01, 0.1])
+def test_settings_for_speed_change_no_figure(temperature, monkeypatch):
+    """Below 1/32 the losses' own backends compute; neither autocast nor TF32, where it counts, may reach them."""
+    found = made(n=40, classes=4, noise=0.02)
+    expected = repulsion(found, temperature=temperature), loss_readings(found, temperature=temperature)
+    seen, matmul = [], torch.backends.cuda.matmul
+    for module, name in ((anchors, "row_statistics"), (SF, "set_nce")):
+        function = getattr(module, name)
+
+        def watched(*given, function=function, **options):
+            seen.append(matmul.fp32_precision)
+            return function(*given, **options)
+
+        monkeypatch.setattr(module, name, watched)
+    before = matmul.fp32_precision
+    try:
+        matmul.fp32_precision = "tf32"
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert (
+                repulsion(found, temperature=temperature),
+                loss_readings(found, temperature=temperature),
+            ) == expected
+    finally:
+        matmul.fp32_precision = before
+    assert seen
+    assert set(seen) == {"ieee"}

@@ -1,6 +1,7 @@
 """Everything that looks at pairs: against loops over all pairs, in float64, and against NumPy and scikit-learn."""
 
 import math
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -21,7 +22,9 @@ from sincere.geometry import (
     similarity_histograms,
     uniformity,
 )
+from sincere.geometry.directions import directions_of
 from sincere.geometry.margins import sample_margins
+from sincere.geometry.pair_pass import listen
 from sincere.losses.backends import class_layout
 
 
@@ -274,3 +277,36 @@ def test_options_of_a_wrong_type_are_refused():
         uniformity(found, t=None)
     with pytest.raises(OptionError, match="power must be a number"):
         alignment(found, power="2")
+
+
+class Meeting:
+    """A listener that lets no thread go before another has come."""
+
+    def __init__(self, barrier):
+        self.barrier = barrier
+
+    def fresh(self):
+        return Meeting(self.barrier)
+
+    def join(self, other):
+        pass
+
+    def add(self, tile):
+        if not self.barrier.broken:
+            self.barrier.wait(timeout=10)
+
+
+def test_threads_leave_the_setting_of_products_as_it_was(monkeypatch):
+    """Each suspends TF32: the one that found it suspended already must not be the last to put it back."""
+    monkeypatch.setattr(class_layout, "BLOCK", 4)
+    rows, matmul = directions_of(made(n=40, classes=10)), torch.backends.cuda.matmul
+    before, threads = matmul.fp32_precision, torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        matmul.fp32_precision = "tf32"
+        for _ in range(20):
+            listen(rows, [Meeting(Barrier(2))], within_only=True)
+            assert matmul.fp32_precision == "tf32"
+    finally:
+        torch.set_num_threads(threads)
+        matmul.fp32_precision = before

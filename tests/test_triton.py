@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,12 @@ import sincere.functional as SF
 from kernel_results import DEVICE, KERNEL_LOSSES, assert_close, needs_kernels, results
 from loss_table import rows_of
 from sincere.errors import OptionError
+from sincere.losses.backends import select
+from sincere.losses.diagnosis import diagnose
 
 triton = pytest.importorskip("triton")
+from sincere.losses.backends import triton_backend, triton_launch
+
 pytestmark = needs_kernels
 
 
@@ -105,6 +110,115 @@ def test_what_is_no_number_shows(case, broken):
             assert truth[0].any()
             assert torch.equal(candidate[0], truth[0])
             assert torch.equal(candidate[1], truth[1])
+
+
+@pytest.fixture
+def matmul():
+    """The setting of float32 products, given back as it was."""
+    setting = torch.backends.cuda.matmul
+    before = setting.fp32_precision
+    yield setting
+    setting.fp32_precision = before
+
+
+@pytest.mark.filterwarnings("ignore:(invalid value|overflow) encountered:RuntimeWarning")  # numpy's
+@pytest.mark.parametrize("options", [{"similarity": "dot"}, {"weights": True}], ids=["dot", "weights"])
+@pytest.mark.parametrize("loss", [SF.sincere, SF.supcon, SF.decoupled])
+def test_the_nan_of_gpus_stays_one_in_tf32(loss, options, matmul):
+    """GPUs write NaN as 0x7FFFFFFF, CPUs as 0x7FC00000: rounded to TF32 by bits, the former became −0."""
+    matmul.fp32_precision = "tf32"
+    z, labels = torch.randn(40, 10, device=DEVICE), torch.arange(40, device=DEVICE) % 3
+    z.view(torch.int32)[3, 2] = 0x7FFFFFFF
+    if "weights" in options:
+        options = {"weights": torch.ones(40, device=DEVICE)}
+    for contrasts in ((), (z.clone(), labels)):
+        rows = z.clone().requires_grad_()
+        value = loss(rows, labels, *contrasts, temperature=1.0, backend="triton", **options)
+        assert value.isnan()
+        assert torch.autograd.grad(value, rows)[0].isnan().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_both_names_of_torchs_setting_are_known(dtype, matmul):
+    """`torch.get_float32_matmul_precision` raises where the setting was made by its newer name."""
+    z, labels = batch(60, 8, 3, dtype)
+    values = []
+    for contrasts in ((), (z.clone(), labels)):
+        for name in ("ieee", "tf32"):
+            matmul.fp32_precision = name
+            values.append(SF.sincere(z, labels, *contrasts, backend="triton").item())
+    alone, alone_in_tf32, contrasted, contrasted_in_tf32 = values
+    assert (alone != alone_in_tf32) == (dtype == torch.float32)
+    assert alone_in_tf32 == pytest.approx(alone, rel=2e-3)
+    assert contrasted_in_tf32 == pytest.approx(contrasted, rel=2e-3)
+
+
+def test_every_launch_is_on_the_device_of_its_rows(monkeypatch):
+    """Triton launches on the current device, and the rows may be on another: no launch without the context for it."""
+    entered, launches, call = [], [], triton_launch.Launch.__call__
+
+    @contextmanager
+    def on_device_of(rows):
+        entered.append(rows.device)
+        yield
+        entered.pop()
+
+    def launched(self, *arguments):
+        launches.append(self.kernel)
+        assert entered == [torch.device(DEVICE, 0 if DEVICE == "cuda" else None)]
+        call(self, *arguments)
+
+    for module in (triton_launch, triton_backend):
+        monkeypatch.setattr(module, "on_device_of", on_device_of)
+    monkeypatch.setattr(triton_launch.Launch, "__call__", launched)
+    for d in (8, 300):
+        results(KERNEL_LOSSES[0], *batch(40, d, 3), *batch(30, d, 3), temperature=0.1, backend="triton")
+    assert len(launches) == 6
+    # The fused loss as torch.compile runs it, whose backward pass is an operator of its own.
+    torch.compiler.reset()
+    loss = torch.compile(lambda z, y: SF.sincere(z, y, backend="triton"), fullgraph=True, backend="aot_eager")
+    z, labels = batch(40, 8, 3)
+    loss(z.requires_grad_(), labels).backward()
+    assert len(launches) == 9
+
+
+@pytest.mark.parametrize("garbage", [0xFF, 0x71], ids=["nan", "1e30"])
+@pytest.mark.parametrize("case", KERNEL_LOSSES, ids=repr)
+def test_nothing_is_read_before_it_is_written(case, garbage, monkeypatch):
+    """What `torch.empty` hands out on a GPU has been used before: padding must not bring it into a result."""
+    d = 300 if (case.name, garbage) == ("sincere", 0xFF) else 20  # wide rows have a workspace more
+    z, labels, _ = rows_of(case, *batch(41, d, 4))
+    contrasts = batch(37, d, 5)
+
+    def everything():
+        found = results(case, z, labels, temperature=0.1, backend="triton")
+        if d > 20:
+            return found
+        return found + results(case, z, labels, *contrasts, temperature=0.1, backend="triton", include_batch=True)
+
+    truth, empty, filled = everything(), torch.empty, []
+
+    def used_before(*arguments, **options):
+        made = empty(*arguments, **options)
+        filled.append(made.shape)
+        if made.numel():
+            made.reshape(-1).view(torch.uint8).fill_(garbage)
+        return made
+
+    monkeypatch.setattr(torch, "empty", used_before)
+    for got, want in zip(everything(), truth, strict=True):
+        assert torch.equal(got, want)
+    assert len(filled) >= 5
+
+
+@pytest.mark.parametrize(("dtype", "precision"), [(torch.float32, "tf32"), (torch.bfloat16, "ieee")])
+def test_diagnose_counts_with_every_digit(dtype, precision, matmul, monkeypatch):
+    """Where classes are points nothing is pushed apart, in whichever precision losses are computed."""
+    matmul.fp32_precision = precision
+    monkeypatch.setattr(select, "select_backend", lambda pairs: ("triton", "as for a large batch on a GPU"))
+    z, labels = torch.randn(4, 8, device=DEVICE).repeat(20, 1).to(dtype), torch.arange(80, device=DEVICE) % 4
+    assert diagnose(z, labels, set_loss=False).repulsion == 0
+    assert matmul.fp32_precision == precision
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])

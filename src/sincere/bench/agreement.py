@@ -75,7 +75,7 @@ def compared(candidate: str, found: Outcome, reference: Outcome, problem: Proble
     value_error = (found.value.double() - reference.value.double()).abs() / reference.value.double().abs()
     difference = found.gradient.double() - reference.gradient.double()
     gradient_error = difference.norm() / reference.gradient.double().norm()
-    in_tf32 = problem.device != "cpu" and torch.get_float32_matmul_precision() != "highest"
+    in_tf32 = problem.device != "cpu" and torch.backends.cuda.matmul.fp32_precision == "tf32"
     allowed = ALLOWED_IN_TF32 if problem.dtype == "float32" and in_tf32 else ALLOWED[problem.dtype]
     agreement = Agreement(candidate, problem.n, to, float(value_error), float(gradient_error), *allowed)
     if not agreement.holds:

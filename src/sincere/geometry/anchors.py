@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from sincere.checks import check_temperature
+from sincere.evaluate.precision import full_precision
 from sincere.geometry.directions import Directions, class_sums
 from sincere.geometry.pair_pass import Tile, listen, same_class
 from sincere.losses.backends.select import row_statistics
@@ -139,6 +140,7 @@ def anchor_rows(rows: Directions, temperature: float, sums: ExponentialSums | No
     return AnchorRows(num_pos, num_neg, lse_pos, lse_neg, lse_all, mean_pos, softplus, with_margin, pairs.repelled)
 
 
+@full_precision()
 def _cold_rows(rows: Directions, temperature: float) -> AnchorRows:
     """At a low temperature e^s leaves float32: the losses' own backends keep the row maximum apart."""
     pairs = make_pairs(rows.rows, rows.layout.classes, None, None, settings_from({"temperature": temperature}))

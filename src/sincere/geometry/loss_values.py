@@ -10,6 +10,7 @@ from torch import Tensor
 import sincere.functional as SF
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import OptionError
+from sincere.evaluate.precision import full_precision
 from sincere.geometry.anchors import AnchorRows, anchor_rows
 from sincere.geometry.directions import Directions, check_not_empty, directions_of, is_whole
 from sincere.losses.diagnosis import EPSILON, LOSSES, LossReading
@@ -114,7 +115,7 @@ def readings_from(
     """Means over the anchors that have a positive; decoupled needs a negative too. Empty where no anchor has any."""
     values = anchors.losses()
     if set_loss or (set_loss is None and rows.rows.shape[0] <= SET_LOSS_UP_TO):
-        with torch.no_grad():
+        with full_precision():
             values["set_nce"] = SF.set_nce(rows.rows, rows.layout.classes, temperature=temperature, reduction="none")
     floors = _floors(rows.layout.sizes, temperature)
     readings = {}

@@ -78,6 +78,7 @@ def tiles(rows: Directions, *, within_only: bool = False, part: int = 0, parts: 
             yield Tile(block, other, cosines, scratch)
 
 
+@full_precision()  # around the threads too: the last of them to end must not keep what another has suspended
 def listen(rows: Directions, listeners: Sequence[Listener], *, within_only: bool = False) -> None:
     """Show every tile to every listener.
 
@@ -99,7 +100,7 @@ def listen(rows: Directions, listeners: Sequence[Listener], *, within_only: bool
 
 
 def _hear(rows: Directions, listeners: Sequence[Listener], within_only: bool, part: int, parts: int) -> None:
-    with full_precision():
+    with full_precision():  # autocast and gradients are switched off for each thread by itself
         for tile in tiles(rows, within_only=within_only, part=part, parts=parts):
             for listener in listeners:
                 listener.add(tile)

@@ -1,6 +1,7 @@
 """What a batch and its embeddings look like, in numbers and in words."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import isfinite, log
 
@@ -14,7 +15,7 @@ from sincere.losses.backends.select import row_statistics
 from sincere.losses.backends.set_rows import set_values
 from sincere.losses.floors import simplex_floors, simplex_gap
 from sincere.losses.options import full_precision, settings_from
-from sincere.losses.pairs import Pairs, make_pairs
+from sincere.losses.pairs import Pairs, in_full_precision, make_pairs
 from sincere.losses.reduction import reduce_over_anchors
 from sincere.types import SimilarityName
 
@@ -109,8 +110,8 @@ def diagnose(
     )
     check_embeddings("embeddings", embeddings, labels)
     _check_single_classes(labels)
-    with full_precision(embeddings):
-        pairs = make_pairs(embeddings, labels, None, None, settings)
+    with full_precision(embeddings), _without_tf32():
+        pairs = make_pairs(in_full_precision(embeddings), labels, None, None, settings)
         rows = _read_rows(pairs, set_loss)
     norms = embeddings.detach().flatten(0, -2).double().norm(dim=1)
     counts, kl_bound = _by_class(pairs, rows)
@@ -127,6 +128,19 @@ def diagnose(
         kl_bound=kl_bound,
     )
     return replace(found, messages=tuple(_messages(found)))
+
+
+@contextmanager
+def _without_tf32() -> Iterator[None]:
+    """All digits of every product: what is counted compares a logit with a log-sum-exp, and kernels that computed the
+    latter in fewer would see half of a collapsed class pushed apart."""
+    matmul = torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    matmul.fp32_precision = "ieee"
+    try:
+        yield
+    finally:
+        matmul.fp32_precision = before
 
 
 def _check_single_classes(labels: object) -> None:

@@ -167,7 +167,8 @@ def _backward_operator(
 ) -> tuple[Tensor, Tensor]:
     given = number if temperature is None else temperature
     program = _engine().backward_program(rows, given, Plan.read(plan))
-    of_rows, of_temperature = program.backward(grad, rows, given, workspace)
+    with _engine().launch.on_device_of(rows):  # autograd sees to that in eager code
+        of_rows, of_temperature = program.backward(grad, rows, given, workspace)
     return of_rows, rows.new_zeros(()) if of_temperature is None else of_temperature
 
 

@@ -19,6 +19,7 @@ from sincere.losses.backends.triton_launch import (
     Forces,
     Precision,
     gradient_launch,
+    on_device_of,
     padded_width,
     statistics_launch,
 )
@@ -107,9 +108,10 @@ def _side(
     ordered = rows.new_zeros((max(1, triton.cdiv(order.shape[0], PAD)) * PAD, width), dtype=precision.dtype)
     ordered[: order.shape[0], : rows.shape[1]] = (rows * TO_BASE_2)[order].to(precision.dtype)
     if precision.input_precision == "tf32":
-        # To nearest, as `to_tf32` does: tensor cores cut the other bits off.
-        bits = ordered.view(torch.int32)
+        # To nearest, as `to_tf32` does: tensor cores cut the other bits off. NaN has to stay what it is.
+        bits, broken = ordered.view(torch.int32), ordered.isnan()
         bits.add_(0x1000).bitwise_and_(-0x2000)
+        ordered.masked_fill_(broken, torch.nan)
     return Side(
         rows=ordered,
         order=order,
@@ -155,10 +157,11 @@ def launch_statistics(
     out = torch.empty((5, size), dtype=torch.float32, device=rows.rows.device)
     launch = statistics_launch(size, dim, bounded, wanted, how)
     unused = rows.places
-    launch(
-        rows.rows, columns.rows, rows.places, columns.count, out, unused, unused, unused,
-        size, 0, margin / LN2, 1, 0, size,
-    )  # fmt: skip
+    with on_device_of(out):
+        launch(
+            rows.rows, columns.rows, rows.places, columns.count, out, unused, unused, unused,
+            size, 0, margin / LN2, 1, 0, size,
+        )  # fmt: skip
     return out
 
 
@@ -237,15 +240,16 @@ def _gradient_of(
     size, row_table, column_table = rows.rows.shape[0], *tables
     out = torch.empty(rows.rows.shape, dtype=torch.float32, device=like.device)
     dim, forces = like.shape[1], Forces(bounded, anchors_on, how, pushes, pulls)
-    if out.shape[1] > padded_width(dim, how)[2]:
-        wide = WideGradient(size, column_table.shape[1], dim, forces)
-        wide(rows.rows, columns.rows, rows.places, columns.count, row_table, column_table, out, 0)
-    else:
-        launch, unused = gradient_launch(size, dim, forces), rows.places
-        launch(
-            rows.rows, columns.rows, rows.places, columns.count, row_table, column_table, out,
-            unused, unused, unused, unused, unused, size, column_table.shape[1], 0, 1.0, 1, size, 1,
-        )  # fmt: skip
+    with on_device_of(out):
+        if out.shape[1] > padded_width(dim, how)[2]:
+            wide = WideGradient(size, column_table.shape[1], dim, forces)
+            wide(rows.rows, columns.rows, rows.places, columns.count, row_table, column_table, out, 0)
+        else:
+            launch, unused = gradient_launch(size, dim, forces), rows.places
+            launch(
+                rows.rows, columns.rows, rows.places, columns.count, row_table, column_table, out,
+                unused, unused, unused, unused, unused, size, column_table.shape[1], 0, 1.0, 1, size, 1,
+            )  # fmt: skip
     result = torch.zeros_like(like)
     taking_part = torch.arange(rows.size, device=like.device) < rows.count
     gradient = torch.where(taking_part.unsqueeze(1), out[: rows.size, : like.shape[1]], 0)

@@ -3,7 +3,6 @@
 For embeddings of up to 256 dimensions that is three launches a step, with one array of working memory.
 """
 
-from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -178,7 +177,7 @@ def forward(
     # Everything for which Triton compiles different code.
     key = (
         rows.shape, rows.dtype, rows.device, rows.stride(0), rows.data_ptr() % 16, labels.dtype, labels.data_ptr() % 16,
-        torch.get_float32_matmul_precision(),
+        launch.allows_tf32(),
         None if isinstance(temperature, float) else temperature.dtype,
         None if weights is None else (weights.dtype, weights.data_ptr() % 16),
     )  # fmt: skip
@@ -187,7 +186,7 @@ def forward(
         n, dim = rows.shape
         program = Program(plan, n, dim, rows.dtype, learned=isinstance(temperature, Tensor))
         remember(plan, key, program)
-    with on_device_of(rows):
+    with launch.on_device_of(rows):
         return program, program.forward(rows, temperature, labels, weights)
 
 
@@ -198,18 +197,11 @@ def remember(plan: Plan, key: tuple[object, ...], program: Program) -> None:
     plan.programs[key] = program
 
 
-def on_device_of(rows: Tensor) -> AbstractContextManager[None]:
-    """Kernels are launched on the current device, which need not be the rows'."""
-    if rows.is_cuda and rows.device.index != torch.cuda.current_device():
-        return torch.cuda.device(rows.device)
-    return nullcontext()
-
-
 def backward_program(rows: Tensor, temperature: Tensor | float, plan: Plan) -> Program:
     """A program for the backward pass alone, where the one of the forward pass is not at hand."""
     key = (
         "backward", rows.shape, rows.dtype, rows.device, rows.stride(0), rows.data_ptr() % 16,
-        torch.get_float32_matmul_precision(), None if isinstance(temperature, float) else temperature.dtype,
+        launch.allows_tf32(), None if isinstance(temperature, float) else temperature.dtype,
     )  # fmt: skip
     if key not in plan.programs:
         n, dim = rows.shape

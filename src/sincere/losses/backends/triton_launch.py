@@ -1,12 +1,14 @@
 """How the two kernels that look at every pair are launched: precision, tiles, constants."""
 
 from collections.abc import Collection
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import log
 from typing import Any
 
 import torch
 import triton
+from torch import Tensor
 
 from sincere.losses.backends import triton_kernels as kernels
 from sincere.losses.statistics import Statistic
@@ -51,7 +53,7 @@ class Precision:
 
         Float16 keeps as many digits as TF32, at twice the speed; normalised rows cannot leave its range.
         """
-        if name == "float32" and torch.get_float32_matmul_precision() != "highest":
+        if name == "float32" and allows_tf32():
             name = "float16" if unit_rows else "tf32"
         return PRECISIONS[name]
 
@@ -63,6 +65,19 @@ PRECISIONS = {
     # Three TF32 products that add up to float32's digits: plain float32 has no tensor cores, and spills.
     "float32": Precision(torch.float32, "tf32x3", in_parts=True),
 }
+
+
+def allows_tf32() -> bool:
+    """Torch's own setting, by the name that knows it however it was made: `torch.get_float32_matmul_precision` raises
+    where it was made by this one, and does not see that `full_precision` has suspended it."""
+    return bool(torch.backends.cuda.matmul.fp32_precision == "tf32")
+
+
+def on_device_of(rows: Tensor) -> AbstractContextManager[None]:
+    """Kernels are launched on the current device, which need not be the rows'."""
+    if rows.is_cuda and rows.device.index != torch.cuda.current_device():
+        return torch.cuda.device(rows.device)
+    return nullcontext()
 
 
 class Launch:

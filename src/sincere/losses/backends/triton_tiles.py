@@ -151,7 +151,7 @@ def share_of_exponentials(t, e, coefficient, lse, BOUNDED: tl.constexpr):
     if BOUNDED:
         return coefficient * e
     # A pair outside the sum that lse is of may exceed it; its result is masked, but must not be inf.
-    return coefficient * tl.exp2(tl.minimum(t - lse, 0.0))
+    return coefficient * tl.exp2(tl.minimum(t - lse, 0.0, propagate_nan=tl.PropagateNan.ALL))
 
 
 @triton.jit
@@ -172,9 +172,12 @@ def value_of(number, IS_TENSOR: tl.constexpr):
 
 @triton.jit
 def to_tf32(x):
-    """Float32 rounded to TF32's ten bits: tensor cores cut the others off, and what is cut off always shrinks."""
+    """Float32 rounded to TF32's ten bits: tensor cores cut the others off, and what is cut off always shrinks.
+
+    The NaN that GPUs make has all bits set but the sign: rounded up it would be −0, and a broken network look whole.
+    """
     bits = x.to(tl.int32, bitcast=True)
-    return ((bits + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+    return tl.where(x != x, x, ((bits + 0x1000) & -0x2000).to(tl.float32, bitcast=True))
 
 
 @triton.jit
