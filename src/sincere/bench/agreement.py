@@ -10,6 +10,7 @@ from torch import Tensor
 
 import sincere.functional as SF
 from sincere.bench.problem import Problem
+from sincere.losses.tf32 import allows_tf32
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
@@ -75,7 +76,7 @@ def compared(candidate: str, found: Outcome, reference: Outcome, problem: Proble
     value_error = (found.value.double() - reference.value.double()).abs() / reference.value.double().abs()
     difference = found.gradient.double() - reference.gradient.double()
     gradient_error = difference.norm() / reference.gradient.double().norm()
-    in_tf32 = problem.device != "cpu" and torch.backends.cuda.matmul.fp32_precision == "tf32"
+    in_tf32 = problem.device != "cpu" and allows_tf32()
     allowed = ALLOWED_IN_TF32 if problem.dtype == "float32" and in_tf32 else ALLOWED[problem.dtype]
     agreement = Agreement(candidate, problem.n, to, float(value_error), float(gradient_error), *allowed)
     if not agreement.holds:

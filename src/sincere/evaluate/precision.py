@@ -5,6 +5,8 @@ from contextlib import contextmanager
 
 import torch
 
+from sincere.losses.tf32 import without_tf32
+
 
 @contextmanager
 def full_precision() -> Iterator[None]:
@@ -12,11 +14,5 @@ def full_precision() -> Iterator[None]:
 
     Also a decorator: `@full_precision()`.
     """
-    matmul = torch.backends.cuda.matmul
-    before = matmul.fp32_precision
-    matmul.fp32_precision = "ieee"
-    try:
-        with torch.autocast("cuda", enabled=False), torch.autocast("cpu", enabled=False), torch.no_grad():
-            yield
-    finally:
-        matmul.fp32_precision = before
+    with without_tf32(), torch.autocast("cuda", enabled=False), torch.autocast("cpu", enabled=False), torch.no_grad():
+        yield

@@ -1,7 +1,6 @@
 """What a batch and its embeddings look like, in numbers and in words."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import isfinite, log
 
@@ -17,6 +16,7 @@ from sincere.losses.floors import simplex_floors, simplex_gap
 from sincere.losses.options import full_precision, settings_from
 from sincere.losses.pairs import Pairs, in_full_precision, make_pairs
 from sincere.losses.reduction import reduce_over_anchors
+from sincere.losses.tf32 import without_tf32
 from sincere.types import SimilarityName
 
 LOSSES = ("sincere", "supcon", "supcon_in", "eps_supinfonce", "decoupled", "set_nce")
@@ -110,7 +110,9 @@ def diagnose(
     )
     check_embeddings("embeddings", embeddings, labels)
     _check_single_classes(labels)
-    with full_precision(embeddings), _without_tf32():
+    # What is counted compares a logit with a log-sum-exp: kernels that computed the latter in fewer digits would see
+    # half of a collapsed class pushed apart.
+    with full_precision(embeddings), without_tf32():
         pairs = make_pairs(in_full_precision(embeddings), labels, None, None, settings)
         rows = _read_rows(pairs, set_loss)
     norms = embeddings.detach().flatten(0, -2).double().norm(dim=1)
@@ -128,19 +130,6 @@ def diagnose(
         kl_bound=kl_bound,
     )
     return replace(found, messages=tuple(_messages(found)))
-
-
-@contextmanager
-def _without_tf32() -> Iterator[None]:
-    """All digits of every product: what is counted compares a logit with a log-sum-exp, and kernels that computed the
-    latter in fewer would see half of a collapsed class pushed apart."""
-    matmul = torch.backends.cuda.matmul
-    before = matmul.fp32_precision
-    matmul.fp32_precision = "ieee"
-    try:
-        yield
-    finally:
-        matmul.fp32_precision = before
 
 
 def _check_single_classes(labels: object) -> None:

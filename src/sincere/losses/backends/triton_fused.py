@@ -15,6 +15,7 @@ from sincere.losses.backends import triton_order, triton_rows
 from sincere.losses.backends.fused import Plan
 from sincere.losses.backends.triton_launch import LN2, FusedLoss, Launch, Precision
 from sincere.losses.backends.triton_wide import WideGradient
+from sincere.losses.tf32 import allows_tf32
 
 # A row's place in class order: up to here by counting, n² comparisons in one launch; up to there by sorting chunks and
 # searching in every chunk, two launches; beyond by torch.sort, whose dozen launches no longer matter.
@@ -177,7 +178,7 @@ def forward(
     # Everything for which Triton compiles different code.
     key = (
         rows.shape, rows.dtype, rows.device, rows.stride(0), rows.data_ptr() % 16, labels.dtype, labels.data_ptr() % 16,
-        launch.allows_tf32(),
+        allows_tf32(),
         None if isinstance(temperature, float) else temperature.dtype,
         None if weights is None else (weights.dtype, weights.data_ptr() % 16),
     )  # fmt: skip
@@ -201,7 +202,7 @@ def backward_program(rows: Tensor, temperature: Tensor | float, plan: Plan) -> P
     """A program for the backward pass alone, where the one of the forward pass is not at hand."""
     key = (
         "backward", rows.shape, rows.dtype, rows.device, rows.stride(0), rows.data_ptr() % 16,
-        launch.allows_tf32(), None if isinstance(temperature, float) else temperature.dtype,
+        allows_tf32(), None if isinstance(temperature, float) else temperature.dtype,
     )  # fmt: skip
     if key not in plan.programs:
         n, dim = rows.shape

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from sincere.losses.backends import triton_kernels as kernels
 from sincere.losses.statistics import Statistic
+from sincere.losses.tf32 import allows_tf32
 
 LN2 = log(2.0)
 PAD = 128  # rows are padded to a multiple of every tile's height and width
@@ -65,12 +66,6 @@ PRECISIONS = {
     # Three TF32 products that add up to float32's digits: plain float32 has no tensor cores, and spills.
     "float32": Precision(torch.float32, "tf32x3", in_parts=True),
 }
-
-
-def allows_tf32() -> bool:
-    """Torch's own setting, by the name that knows it however it was made: `torch.get_float32_matmul_precision` raises
-    where it was made by this one, and does not see that `full_precision` has suspended it."""
-    return bool(torch.backends.cuda.matmul.fp32_precision == "tf32")
 
 
 def on_device_of(rows: Tensor) -> AbstractContextManager[None]:
