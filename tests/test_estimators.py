@@ -79,6 +79,7 @@ def test_every_loss_and_rule_classifies(loss, rule):
 
 def test_digits():
     x, y = load_digits(return_X_y=True)
+    # Ten, for which the bound was set: the 20 that vote by default make 91.8 % after these few epochs.
     model = ContrastiveClassifier(neighbours=10, epochs=5, width=128, random_state=0).fit(x[:1000], y[:1000])
     assert model.score(x[1000:], y[1000:]) > 0.92
 
