@@ -148,12 +148,13 @@ def _seeds(one: Experiment) -> str:
 
 
 def _draw_heatmaps(figure: "Figure", supcon: PairSimilarity, sincere: PairSimilarity) -> None:
-    axes = figure.subplots(1, 2)
+    axes = figure.subplots(1, 2, sharey=True)
     for axis, title, found in zip(axes, ("SupCon", "SINCERE"), (supcon, sincere), strict=True):
         cells = [[float("nan") if cell is None else cell for cell in row] for row in found.means]
         image = axis.imshow(cells, vmin=-1, vmax=1, cmap="PuOr")
         places = range(len(found.class_names))
-        axis.set_title(f"{title}: within {_known(found.within):.2f}, between {_known(found.between):.2f}", fontsize=10)
+        within, between = (f"{_known(mean):.2f}".replace("-", "−") for mean in (found.within, found.between))
+        axis.set_title(f"{title}: within {within}, between {between}", fontsize=9)
         if len(places) <= 20:
             axis.set_xticks(places, found.class_names, rotation=90 if max(map(len, found.class_names)) > 2 else 0)
             axis.set_yticks(places, found.class_names)
