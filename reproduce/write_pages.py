@@ -17,11 +17,13 @@ INTRODUCTION = """# The papers' claims, one by one
 
 <!-- Written by reproduce/write_pages.py from the results in reproduce/: edit those, not this page. -->
 
-`sincere reproduce` lists every claim, `sincere reproduce NAME` runs one: the paper's figure, ours with its interval
-and n, and a verdict by criteria that the result states. The quick form needs two cores and some three minutes, and
-stands in for the paper's data with scikit-learn's digits where the paper trains; `--full` is the paper's data and
-sizes. A claim that holds on CIFAR need not hold on digits, and the other way round: where only the quick form has
-run, the verdict is on that. Verdicts *answered* belong to questions that the papers leave open.
+`sincere reproduce` lists every claim, and `sincere reproduce NAME` runs one: it gives the paper's figure, ours with its
+interval and n, and a verdict by criteria that the result states. Each claim has up to three forms. The quick form needs
+two cores and about three minutes; where the paper trains on CIFAR, it trains on scikit-learn's digits. `--fast` trains on
+the real CIFAR images with the paper's settings, but a short network, 40 epochs and three seeds, in less than a minute of a
+GPU a run. `--full` has the paper's data and sizes. The page shows the largest form that was run, and says which where it
+is not the full one: a claim that holds on CIFAR need not hold on digits or after 40 epochs, nor the other way round.
+Questions that the papers leave open are *answered*, not reproduced.
 """
 
 

@@ -251,3 +251,11 @@ def test_a_sphere_on_a_line_has_nothing_to_descend():
 def test_options_that_mean_nothing_are_refused(call):
     with pytest.raises(OptionError):
         call()
+
+
+def test_flat_cross_entropy_is_followed_to_its_minimum():
+    """Short weights and many classes make it so flat that steps below torch's own threshold must count too."""
+    found = theory.cross_entropy_optimum(classes=16, dim=15, points=32, radius=0.5, weight_decay=0.2, tolerance=1e-6)
+    assert found.converged
+    assert found.steps < 1000
+    assert max(found.of_features.simplex_deviation, found.of_weights.simplex_deviation) < 1e-4

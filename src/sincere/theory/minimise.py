@@ -15,6 +15,9 @@ from sincere.errors import OptionError
 
 CHUNK = 20  # iterations between two looks at the residual
 STALLED = 4  # looks without any decrease after which rounding has the last word
+# torch's L-BFGS learns nothing from a step along which the gradient changes by less than 1e-10. Where a loss is
+# flat all steps are like that, and descent would crawl: so it is shown a loss this many times as steep.
+STEEPER = 1e8
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ def free_descent(
         nonlocal evaluations
         evaluations += 1
         optimizer.zero_grad()
-        value = objective()
+        value = STEEPER * objective()
         value.backward()  # type: ignore[no-untyped-call]
         return value
 
