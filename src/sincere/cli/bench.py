@@ -13,14 +13,16 @@ from sincere.train.processes import device_for
 Sizes = Annotated[
     str | None, typer.Option("--sizes", help="Numbers of embeddings, with commas between.", show_default=False)
 ]
-Dimension = Annotated[int, typer.Option("--dim", help="Of an embedding.")]
-Classes = Annotated[int, typer.Option("--classes", help="Of nearly equal size.")]
+Dimension = Annotated[int, typer.Option("--dim", help="Dimensions of an embedding.")]
+Classes = Annotated[int, typer.Option("--classes", help="Number of classes, of nearly equal size.")]
 Dtype = Annotated[
     str | None,
-    typer.Option("--dtype", help="Of the embeddings: float32 on a CPU, bfloat16 on a GPU.", show_default=False),
+    typer.Option(
+        "--dtype", help="Of the embeddings; float32 on a CPU, bfloat16 on a GPU unless given.", show_default=False
+    ),
 ]
 Compiled = Annotated[bool, typer.Option("--compiled", help="Also n×n code under torch.compile: half a minute more.")]
-Seconds = Annotated[float | None, typer.Option("--seconds", help="Of timing, all in all.", show_default=False)]
+Seconds = Annotated[float | None, typer.Option("--seconds", help="To spend on timing, all in all.", show_default=False)]
 
 
 def bench(

@@ -19,9 +19,9 @@ from sincere.report import write_report
 from sincere.runs import RunFolder
 from sincere.train import train
 
-Folder = Annotated[Path, typer.Option("--out", help="Where the runs are left; made anew if it is a demo's.")]
+Folder = Annotated[Path, typer.Option("--out", help="Folder for the runs; that of an earlier demo is replaced.")]
 Many = Annotated[int, typer.Option("--epochs", help="Passes over the training images.")]
-Number = Annotated[int, typer.Option("--seed", help="Of weights, batches and views.")]
+Number = Annotated[int, typer.Option("--seed", help="Random seed of weights, batches and views.")]
 
 
 def demo(

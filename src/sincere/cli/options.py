@@ -15,7 +15,7 @@ def _option(flag: str, words: str, panel: str | None = None) -> object:
     return typer.Option(flag, help=words, rich_help_panel=panel, show_default=False)
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program in place of a table.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of a table.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.", show_default=False)]
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of runs.", show_default=False)]
@@ -30,11 +30,13 @@ Source = Annotated[
         show_default=False,
     ),
 ]
-Test = Annotated[str | None, _option("--test", "A file or folder to judge by, instead of a share.", DATA)]
-AKind = Annotated[Kind | None, _option("--kind", "Where the files leave it open.", DATA)]
+Test = Annotated[str | None, _option("--test", "Test data, a file or folder; otherwise a share of DATA.", DATA)]
+AKind = Annotated[Kind | None, _option("--kind", "Of data, where the files leave it open.", DATA)]
 ImageSize = Annotated[
     int | None,
-    _option("--image-size", "Pixels; otherwise the most common size, for a CPU 64 where that is 96 or more.", DATA),
+    _option(
+        "--image-size", "Pixels of a side; otherwise the most common size, on a CPU 64 if that is 96 or more.", DATA
+    ),
 ]
 LabelColumn = Annotated[str | None, _option("--label-column", "Column of a table, or key of an .npz.", DATA)]
 InputColumn = Annotated[str | None, _option("--input-column", "Column with the text, or key of an .npz.", DATA)]
@@ -79,7 +81,7 @@ Epochs = Annotated[
 Batch = Annotated[int | None, _option("--batch", "Samples of a batch, over all processes.", MODEL)]
 Optimizer = Annotated[str | None, _option("--optimizer", "sgd, adamw, lars or muon.", MODEL)]
 LearningRate = Annotated[float | None, _option("--lr", "Learning rate at its highest.", MODEL)]
-Seed = Annotated[int | None, _option("--seed", "Of weights, batches and views; 0 unless given.", MODEL)]
+Seed = Annotated[int | None, _option("--seed", "Random seed of weights, batches and views; 0 unless given.", MODEL)]
 Set = Annotated[
     list[str] | None,
     typer.Option(
@@ -99,8 +101,8 @@ Evaluate = Annotated[
     bool,
     typer.Option(
         "--evaluate",
-        help="Run `sincere evaluate` on the result, as the recipe says: name it again with --resume. Without a recipe, "
-        "with its defaults.",
+        help="Run `sincere evaluate` on the result, as the recipe says or else with its defaults. With --resume, name "
+        "the recipe again.",
     ),
 ]
 
@@ -113,13 +115,15 @@ Methods = Annotated[
 ]
 ALL_METHODS = ",".join(EvaluationOptions().methods)
 Neighbours = Annotated[
-    int | None, typer.Option("--k", help="Neighbours; chosen on the validation split unless given.", show_default=False)
+    int | None,
+    typer.Option("--k", help="Neighbours that vote; chosen on the validation split unless given.", show_default=False),
 ]
 Strength = Annotated[
     float | None,
     typer.Option(
         "--l2",
-        help="Of the linear probe; chosen on the validation split unless given, or by folds of the training split.",
+        help="Strength of the linear probe's L2 penalty; unless given, chosen on the validation split, or by folds of "
+        "the training split where there is none.",
         show_default=False,
     ),
 ]
@@ -127,10 +131,10 @@ ProbeViews = Annotated[
     int,
     typer.Option(
         "--probe-views",
-        help="Fit the linear probe on this many random views of each training sample, as the model was trained on; "
-        "reads the data again. 0: on the samples.",
+        help="Fit the linear probe on this many random views of each training sample instead of the sample itself (0); "
+        "reads the data again.",
     ),
 ]
-Draws = Annotated[int, typer.Option("--draws", help="Of the bootstrap.")]
-DrawsSeed = Annotated[int, typer.Option("--seed", help="Of the draws.")]
-ProbeSeed = Annotated[int, typer.Option("--seed", help="Of the draws and of the probe's views.")]
+Draws = Annotated[int, typer.Option("--draws", help="Number of bootstrap draws.")]
+DrawsSeed = Annotated[int, typer.Option("--seed", help="Random seed of the draws.")]
+ProbeSeed = Annotated[int, typer.Option("--seed", help="Random seed of the draws and of the probe's views.")]

@@ -25,7 +25,7 @@ Data = Annotated[
     list[str] | None,
     typer.Option("--data", metavar="NAME=PATH", help="Where a data set is, for fast and full forms: cifar10=PATH."),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Of everything random.")]
+Seed = Annotated[int, typer.Option("--seed", help="Random seed.")]
 Table = Annotated[bool, typer.Option("--table", help="Print the kept results as a Markdown table.")]
 
 
