@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -41,6 +42,11 @@ def test_numbers_are_positive_and_in_order(found):
         assert record.extra_mib is None or record.extra_mib >= 0
         if record.ours:
             assert record.ratio == 1
+
+
+@pytest.mark.parametrize(("threads", "words"), [(1, "with 1 thread,"), (2, "with 2 threads,")])
+def test_threads_are_counted(found, threads, words):
+    assert words in str(replace(found, machine=replace(found.machine, threads=threads)))
 
 
 def test_everybody_was_compared_first(found):

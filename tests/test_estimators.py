@@ -143,7 +143,8 @@ def test_a_pickled_model_predicts_the_same():
         ({"device": "nowhere"}, "device must be 'auto', 'cpu', 'cuda' or 'cuda:N': got 'nowhere'"),
         ({"weight_decay": -1.0}, "weight_decay must be at least 0"),
         ({"temperature": 0.0}, "temperature must be positive"),
-        ({"mask": 2.0}, "share must lie between 0 and 1"),
+        ({"mask": 2.0}, "mask must lie between 0 and 1: got 2.0"),
+        ({"noise": -1}, "noise must be at least 0 and finite: got -1"),
         ({"batch_size": 2}, "batch_size must be at least 4"),
     ],
 )
@@ -159,6 +160,22 @@ def test_too_little_to_learn_from():
         ContrastiveTransformer(epochs=1, **SMALL).fit(x, np.zeros(20))
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
         ContrastiveTransformer(epochs=1, **SMALL).fit(x, np.linspace(0, 1, 20))
+
+
+def test_every_class_alone_is_too_little():
+    x, _ = circles(6)
+    with pytest.raises(InputError, match=r"y must hold two classes with .* Got 6 classes of 6 samples"):
+        ContrastiveTransformer(epochs=1, **SMALL).fit(x, list("abcdef"))
+
+
+@pytest.mark.parametrize(("before", "after"), [("knn", "class_means"), ("class_means", "knn")])
+def test_a_rule_that_is_set_after_the_fit_waits_for_the_next(before, after):
+    x, y = circles(60)
+    model = ContrastiveClassifier(epochs=1, random_state=0, rule=before, **SMALL).fit(x, y)
+    told = model.predict_proba(x)
+    np.testing.assert_array_equal(model.set_params(rule=after).predict_proba(x), told)
+    assert model.fit(x, y).predict_proba(x).shape == (60, 2)
+    assert model.rule_ == after
 
 
 def test_without_scikit_learn_the_import_says_what_to_install(monkeypatch):

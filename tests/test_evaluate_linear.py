@@ -344,3 +344,14 @@ def test_a_diverged_probe_says_so():
     vectors, labels = samples(50)
     with pytest.raises(InputError, match="diverged on these features"):
         fit_paper_probe(vectors * 1e30, labels, classes=4, schedule=PaperSchedule(epochs=3, warmup_epochs=1))
+
+
+@pytest.mark.parametrize("offset", [1e3, 1e5])
+def test_scores_beside_a_large_mean_keep_their_digits(offset):
+    vectors, labels = samples(dim=8, noise=2.0)
+    vectors = ((vectors - vectors.mean(dim=0)) / vectors.std(dim=0) + offset).float()
+    fitted = fit_logistic(vectors, labels, classes=4, l2=1e-4)
+    away = (vectors.double() - fitted.mean.double()) / fitted.scale.double()
+    exact = away @ fitted.weight.double().T + fitted.bias.double()
+    # The vectors themselves are known to a part in 10⁷ of the offset; only the scores may not lose more.
+    np.testing.assert_allclose(fitted.scores(vectors).double(), exact, atol=2e-6 * float(exact.abs().max()))

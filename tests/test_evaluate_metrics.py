@@ -224,3 +224,22 @@ def test_retrieval_of_duplicates_leaves_out_the_query_alone():
     alone = retrieve(vectors, torch.tensor([0, 1, 0, 1, 2, 3, 4, 5]), ks=(7,))
     assert alone.queries.tolist() == [0, 1, 2, 3]
     assert alone.recall[7].all()
+
+
+@pytest.mark.parametrize("size", [1e-37, 1e-30, 1e-14, 1e18, 1e25, 1e37])
+def test_cosines_do_not_care_how_long_vectors_are(size):
+    """Squares of float32 numbers beyond 1e19 and below 1e-23 leave its range, and a norm below 1e-12 is no zero."""
+    (train, labels), (test, _) = clusters(), clusters(60, seed=1)
+    train, test = train / train.abs().max(), test / test.abs().max()
+    unit_train, unit_test = (
+        x.double().numpy() / np.linalg.norm(x.double().numpy(), axis=1)[:, None] for x in (train, test)
+    )
+    found = nearest(test * size, train * size, labels, k=5)
+    cosines = unit_test @ unit_train.T
+    np.testing.assert_allclose(found.cosines.numpy(), -np.sort(-cosines, axis=1)[:, :5], atol=1e-6)
+    sums = np.stack([unit_train[labels.numpy() == c].sum(axis=0) for c in range(6)])
+    wanted = unit_test @ (sums / np.linalg.norm(sums, axis=1)[:, None]).T
+    scores = class_mean_scores(test * size, class_means(train * size, labels, classes=6))
+    np.testing.assert_allclose(scores.numpy(), wanted, atol=1e-6)
+    relevant = retrieve(test * size, clusters(60, seed=1)[1])
+    assert torch.equal(relevant.average_precision, retrieve(test, clusters(60, seed=1)[1]).average_precision)

@@ -113,3 +113,39 @@ def test_progress_is_told_and_repeats_are_the_same(found):
     assert again == found
     assert steps == ["class means", "margins", "all pairs", "losses", "linear head"]
     assert isinstance(again.margins.overall, Estimate)
+
+
+def test_a_bound_below_zero_is_said_to_say_nothing():
+    mixed = EmbeddingSet.from_arrays(torch.eye(4).repeat(3, 1), [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2])
+    found = describe(mixed, draws=100)
+    assert max(found.kl_bounds.values()) < 0
+    (told,) = [sentence for sentence in found.summary if "KL bound" in sentence]
+    assert told.startswith("The KL bound is not above 0 for 3 of 3 classes, and says nothing of them")
+    assert "-" not in told
+    assert not any("differs from the rest" in sentence for sentence in found.summary)
+    lonely = describe(EmbeddingSet.from_arrays([[1.0, 0.0]] * 4 + [[-1.0, 0.0]] * 2, [0, 0, 0, 0, 1, 2]), draws=100)
+    assert any(sentence.startswith("Each class with two samples differs") for sentence in lonely.summary)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_distance_of_a_class_that_is_one_point_is_not_negative(seed):
+    row = torch.randn(1, 6, generator=torch.Generator().manual_seed(seed))
+    found = describe(EmbeddingSet.from_arrays(row.repeat(34, 1), [0] * 3 + [1] * 7 + [2] * 11 + [3] * 13), draws=100)
+    assert found.alignment >= 0
+    assert found.alignment == pytest.approx(0, abs=1e-12)
+    assert "−0.000" not in str(found)
+    # As close to one mean as to another, whatever the last bits say.
+    assert found.margins.overall_negative == 0
+    assert set(found.margins.negative) == {0.0}
+
+
+def test_a_sample_that_is_its_whole_class_has_no_score_of_its_own_class():
+    """Three classes at the corners of a triangle, the third with one sample, whose own mean is itself."""
+    corners = torch.tensor([[1.0, 0.0], [-0.5, 3**0.5 / 2], [-0.5, -(3**0.5) / 2]])
+    known = EmbeddingSet.from_arrays(corners[[0, 0, 1, 1, 2]], [0, 0, 1, 1, 2], name="known")
+    other = EmbeddingSet.from_arrays(-corners[[2]], [0], name="other")
+    found = geometry.out_of_class(known, other, draws=100)
+    # cos 120° to either of the other two means, where a mean of nothing would have given 0
+    assert found.threshold == pytest.approx(-0.5, abs=1e-6)
+    with pytest.raises(InputError, match="must hold at least two"):
+        geometry.out_of_class(EmbeddingSet.from_arrays([[1.0, 0.0]], [0]), other)

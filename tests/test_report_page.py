@@ -253,7 +253,7 @@ def test_hostile_names_and_texts_do_nothing(browser, pages):
         assert page.evaluate("document.querySelectorAll('script').length") == 3
         assert page.evaluate("[...document.images].every(i => i.src.startsWith('data:'))")
         legend = page.locator(".plot .legendtext").all_text_contents()
-        assert legend[:3] == list(HOSTILE)
+        assert legend[:3] == [name if len(name) <= 24 else name[:23] + "…" for name in HOSTILE]
         point_at(page, 4)
         assert page.locator("#tip .words").inner_text().startswith(("</script><script>", '"><img src=x'))
         assert page.locator("#tip script, #tip img").count() == 0
@@ -265,6 +265,17 @@ def test_hostile_names_and_texts_do_nothing(browser, pages):
         assert "inline event handler violates the following Content Security Policy" in watched.wrong.pop()
         page.set_viewport_size({"width": 390, "height": 844})
         assert sideways(page) == 0
+
+
+def test_a_long_name_leaves_the_map_its_room(browser, tmp_path):
+    names = ("a name that goes on and on " * 10, "🐈" * 40, " ", "short")
+    path = write_report(subject_of(clouds(names, dim=6)), tmp_path / "long.html")
+    with Watched(browser, path) as page:
+        see(page)
+        legend = page.locator(".plot .legendtext").all_text_contents()
+        assert legend[:4] == ["a name that goes on and…", "🐈" * 23 + "…", "(no name)", "short"]
+        shares = "document.querySelector('.plot')._fullLayout"
+        assert page.evaluate(f"{shares}.xaxis._length / {shares}.width") > 0.5
 
 
 def test_the_sphere_turns_where_there_is_webgl(browser, pages):

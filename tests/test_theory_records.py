@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sincere import theory
-from sincere.errors import InputError
+from sincere.errors import InputError, OptionError
 
 SMALL = {
     "sphere": lambda: theory.sphere_optimum("supcon", classes=3, dim=2, points=9, steps=20),
@@ -61,3 +61,28 @@ def test_names_are_sorted_and_documented():
     assert theory.__all__ == sorted(theory.__all__)
     for name in theory.__all__:
         assert getattr(theory, name).__doc__
+
+
+def test_what_is_not_finite_is_still_json():
+    found = theory.imbalance_optimum(("supcon",), majority=1, minority=1, ratios=(1,), members=2, steps=20)
+    row = found.rows[0]
+    assert row.majority_cosine != row.majority_cosine  # one large class has no other
+    assert row.minority_angle != row.minority_angle
+    json.loads(found.to_json(), parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+    again = type(found).from_json(found.to_json())
+    assert repr(again) == repr(found)
+    arranged = theory.arrangement(torch.tensor([[torch.inf, 1.0]]), torch.tensor([0]), 1)
+    read = theory.Arrangement.from_json(arranged.to_json())
+    assert repr(read.means) == repr(arranged.means)
+    # as it was written before
+    assert type(found).from_json(found.to_json().replace('"nan"', "NaN")).rows[0].ratio == 1
+
+
+def test_two_equal_densities_leave_no_error_to_divide_by():
+    found = theory.kl_bound_on_gaussians(separation=0.0, negatives=(1, 4), samples=20, losses=("infonce",))
+    assert found.divergence == 0
+    assert all(point.error < 1e-12 and point.bound < 0 for point in found.points)
+    assert found.worst < -1e6
+    assert found.tightens("infonce") > 1e6
+    with pytest.raises(OptionError, match="there must be a loss and a temperature"):
+        theory.kl_bound_on_gaussians(losses=())

@@ -52,7 +52,7 @@ def _gain(loss: str, ours: "Record", eager: "Record") -> str:
 def _machine(found: "BenchResult") -> str:
     machine = found.machine
     versions = [f"torch {machine.torch}"] + ([f"triton {machine.triton}"] if machine.triton else [])
-    threads = "" if machine.threads is None else f" with {machine.threads} threads"
+    threads = "" if machine.threads is None else f" with {machine.threads} thread{'' if machine.threads == 1 else 's'}"
     batch = ""
     if found.records:
         first = found.records[0]

@@ -53,6 +53,7 @@ def read_arrays(path: Path, labels: Path | None) -> Arrays:
 
 def classes_of(labels: Array, class_names: tuple[str, ...] | None) -> tuple[Array, tuple[str, ...]]:
     """Labels as numbers 0 .. classes − 1, with the classes' names."""
+    class_names = None if class_names is None else tuple(map(str, class_names))  # a file keeps texts
     if labels.ndim != 1:
         raise InputError(f"labels must hold one class a sample, shape (n,): got {labels.shape}.")
     if labels.dtype.kind == "O" and all(isinstance(label, str) for label in labels):
@@ -67,12 +68,12 @@ def classes_of(labels: Array, class_names: tuple[str, ...] | None) -> tuple[Arra
         values, numbers = np.unique(labels, return_inverse=True)
         return numbers.astype(np.int64), tuple(map(str, values.tolist()))
     if labels.dtype.kind in "biu":
-        return labels.astype(np.int64), tuple(class_names)  # EmbeddingSet checks the range
+        return labels.astype(np.int64), class_names  # EmbeddingSet checks the range
     places = {name: place for place, name in enumerate(class_names)}
     unknown = sorted({str(label) for label in labels.tolist()} - set(places))
     if unknown:
         raise InputError(f"every label must be one of class_names: {unknown[0]!r} is not (of {len(unknown)}).")
-    return np.array([places[str(label)] for label in labels.tolist()], dtype=np.int64), tuple(class_names)
+    return np.array([places[str(label)] for label in labels.tolist()], dtype=np.int64), class_names
 
 
 def float_rows(name: str, values: Array) -> Array:
@@ -121,7 +122,11 @@ def _read_labels(path: Path) -> Array:
         return found[str(key)] if isinstance(found, Mapping) else found
     if not path.exists():
         raise InputError(f"there is no file {path}.")
-    lines = np.array(path.read_text(encoding="utf-8").splitlines(), dtype=np.str_)
+    try:
+        text = path.read_text(encoding="utf-8-sig")  # editors of some systems begin a file with a mark of order
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} must be text in UTF-8, one label a line: {error}. Save it again in UTF-8.") from error
+    lines = np.array(text.splitlines(), dtype=np.str_)
     try:
         return lines.astype(np.int64)
     except ValueError:

@@ -92,15 +92,17 @@ class EmbeddingSet:
         Labels may be texts or any integers: without `class_names`, the sorted labels become the classes. Images, uint8
         and of any size, are kept as thumbnails.
         """
-        numbers, names = classes_of(_as_numpy(labels), class_names)
+        numbers, names = classes_of(_as_numpy("labels", labels), class_names)
         return cls(
-            embeddings=torch.from_numpy(float_rows("embeddings", _as_numpy(embeddings))),
+            embeddings=torch.from_numpy(float_rows("embeddings", _as_numpy("embeddings", embeddings))),
             labels=torch.from_numpy(numbers),
             class_names=names,
             name=name,
-            features=None if features is None else torch.from_numpy(float_rows("features", _as_numpy(features))),
+            features=None
+            if features is None
+            else torch.from_numpy(float_rows("features", _as_numpy("features", features))),
             shown=shown,
-            images=None if images is None else _pictures(_as_numpy(images), len(numbers)),
+            images=None if images is None else _pictures(_as_numpy("images", images), len(numbers)),
         )
 
     @classmethod
@@ -132,13 +134,13 @@ class EmbeddingSet:
         if path.suffix != ".npz":
             raise OptionError(f"path must end in .npz: got {path}.")
         arrays = {
-            "embeddings": _as_numpy(self.embeddings),
+            "embeddings": _as_numpy("embeddings", self.embeddings),
             "labels": self.labels.cpu().numpy(),
             "class_names": np.array(self.class_names, dtype=np.str_),
             "name": np.array(self.name, dtype=np.str_),
         }
         if self.features is not None:
-            arrays["features"] = _as_numpy(self.features)
+            arrays["features"] = _as_numpy("features", self.features)
         if self.shown is not None:
             # As an array of texts every one would take the room of the longest.
             arrays["shown"] = np.frombuffer(json.dumps(self.shown).encode(), dtype=np.uint8)
@@ -159,7 +161,11 @@ class EmbeddingSet:
         return path
 
     def subset(self, indices: Tensor) -> "EmbeddingSet":
-        """The samples at `indices` (integers), in that order."""
+        """The samples at `indices` (integers), in that order; or those at which a mask is true, one value a sample."""
+        if indices.dtype == torch.bool:
+            if tuple(indices.shape) != (len(self),):
+                raise InputError(f"a mask must hold one value a sample, ({len(self)},): got {shape_of(indices)}.")
+            indices = indices.nonzero().flatten()
         indices = indices.to(self.embeddings.device)
         shown = None if self.shown is None else tuple(self.shown[i] for i in indices.tolist())
         return replace(
@@ -230,8 +236,11 @@ def _pictures(images: np.ndarray, samples: int) -> Tensor:
     return found
 
 
-def _as_numpy(values: object) -> np.ndarray:
+def _as_numpy(name: str, values: object) -> np.ndarray:
     if not isinstance(values, Tensor):
-        return np.asarray(values)
+        try:
+            return np.asarray(values)
+        except ValueError as error:
+            raise InputError(f"{name} must be an array, or lists of one length: {error}") from error
     plain = values.detach().cpu()
     return (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()  # NumPy has no bfloat16

@@ -37,6 +37,7 @@ class ContrastiveClassifier(ClassifierMixin, ContrastiveTransformer):  # type: i
 
     Attributes:
         neighbours_: as many as were given, or as the classes decided.
+        rule_: that of the fit; another one needs another fit.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class ContrastiveClassifier(ClassifierMixin, ContrastiveTransformer):  # type: i
         if not whole and neighbours is not None:
             raise OptionError(f"neighbours must be a whole number from 1, or None: got {self.neighbours!r}.")
         self.known_, self.known_labels_ = self._fit(X, y)
+        self.rule_ = self.rule  # which of the two `known_` was made for
         self.neighbours_ = neighbours or default_k(torch.bincount(self.known_labels_))
         if self.rule == "class_means":
             self.known_ = class_means(self.known_, self.known_labels_, classes=len(self.classes_))
@@ -107,7 +109,7 @@ class ContrastiveClassifier(ClassifierMixin, ContrastiveTransformer):  # type: i
     def _shares(self, X: Any) -> Tensor:
         vectors = self._vectors(self._checked(X))
         known = self.known_.to(vectors.dtype)
-        if self.rule == "class_means":
+        if self.rule_ == "class_means":
             return (class_mean_scores(vectors, known) / float(self.temperature)).softmax(dim=1)
         # A number that was set since the fit needs no other fit.
         k = min(self.neighbours_ if self.neighbours is None else int(self.neighbours), len(known))

@@ -56,13 +56,17 @@ class FitOptions:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise OptionError(f"{name} must be a whole number from 1: got {value!r}.")
-        for name in ("learning_rate", "weight_decay"):
+        for name in ("learning_rate", "weight_decay", "noise", "mask"):
             if isinstance(value := getattr(self, name), bool) or not isinstance(value, int | float):
                 raise OptionError(f"{name} must be a number: got {value!r}.")
         if not 0 < self.learning_rate < float("inf"):
             raise OptionError(f"learning_rate must be positive and finite: got {self.learning_rate!r}.")
         if not 0 <= self.weight_decay < float("inf"):
             raise OptionError(f"weight_decay must be at least 0 and finite: got {self.weight_decay!r}.")
+        if not 0 <= self.noise < float("inf"):
+            raise OptionError(f"noise must be at least 0 and finite: got {self.noise!r}.")
+        if not 0 <= self.mask <= 1:
+            raise OptionError(f"mask must lie between 0 and 1: got {self.mask!r}.")
 
 
 def fit_model(rows: Tensor, labels: Tensor, options: FitOptions, *, seed: int) -> EmbeddingModel:

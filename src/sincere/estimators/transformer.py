@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data  # type: ign
 from torch import Tensor
 
 from sincere.checks import check_choice
-from sincere.errors import OptionError
+from sincere.errors import InputError, OptionError
 from sincere.estimators.fitting import FitOptions, LossName, fit_model
 from sincere.views import Statistics
 
@@ -117,6 +117,11 @@ class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
         encoder = LabelEncoder().fit(y)
+        if (np.bincount(encoder.transform(y)) > 1).sum() < 2:
+            raise InputError(
+                "y must hold two classes with at least two samples each: a loss needs a positive and a negative. "
+                f"Got {len(encoder.classes_)} class{'es' if len(encoder.classes_) > 1 else ''} of {len(y)} samples."
+            )
         self.classes_ = encoder.classes_
         # In float64 and before anything else: float32 cannot tell 1e9 from 1e9 + 1.
         self.statistics_ = Statistics.of(torch.from_numpy(np.array(X, dtype=np.float64)), kind="array")

@@ -1,21 +1,21 @@
 """Nearest class mean: the classifier that has nothing to fit but an average."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from sincere.evaluate.precision import full_precision
+from sincere.losses.similarity import unit_rows
 
 
 def class_means(vectors: Tensor, labels: Tensor, *, classes: int) -> Tensor:
     """The unit vector along Σ v_i/‖v_i‖ over the samples of each class, (classes, d); NaN for a class without any."""
     sums = torch.zeros(classes, vectors.shape[1], dtype=torch.float64, device=vectors.device)
-    sums.index_add_(0, labels, F.normalize(vectors, dim=1).double())
+    sums.index_add_(0, labels, unit_rows(vectors).double())
     empty = torch.bincount(labels, minlength=classes) == 0
-    return F.normalize(sums, dim=1).masked_fill(empty.unsqueeze(1), torch.nan).to(vectors.dtype)
+    return unit_rows(sums).masked_fill(empty.unsqueeze(1), torch.nan).to(vectors.dtype)
 
 
 @full_precision()
 def class_mean_scores(queries: Tensor, means: Tensor) -> Tensor:
     """Cosine of every query with every class mean, (n, classes); −inf for a class without samples."""
-    return (F.normalize(queries, dim=1) @ means.T).nan_to_num(nan=-torch.inf)
+    return (unit_rows(queries) @ means.T).nan_to_num(nan=-torch.inf)

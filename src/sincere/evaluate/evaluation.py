@@ -136,7 +136,8 @@ def _retrieval(task: Task) -> RetrievalResult:
     found = retrieve(vectors_of(task.test, options.neighbours_on), task.test.labels, ks=options.recall_at)
     if not found.queries.numel():
         raise InputError(
-            "retrieval needs a class with two test samples: every test sample is the only one of its class."
+            "retrieval needs a class with two test samples: every test sample is the only one of its class. "
+            "Leave it out of methods, or add test samples."
         )
     columns = torch.stack([found.r_precision, found.average_precision, *found.recall.values()], dim=1).double().cpu()
     draws = resampled_means(columns, draws=options.draws, seed=options.seed)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from sincere.checks import check_choice, check_temperature
 from sincere.errors import InputError, OptionError
 from sincere.evaluate.precision import full_precision
+from sincere.losses.similarity import unit_rows
 
 Voting: TypeAlias = Literal["count", "similarity"]
 TILE = {"cpu": 2**23, "cuda": 2**27}  # similarities held at once: 32 MB where caches are small, 512 MB on a GPU
@@ -27,8 +27,8 @@ def cosine_tiles(queries: Tensor, gallery: Tensor | None = None) -> Iterator[tup
     """Cosines of a block of queries with the whole gallery; without a gallery, with the other queries (−inf itself)."""
     if gallery is not None and queries.shape[1] != gallery.shape[1]:
         raise InputError(f"queries and gallery must share a dimension: got {queries.shape[1]} and {gallery.shape[1]}.")
-    rows = F.normalize(queries, dim=1)
-    columns = rows if gallery is None else F.normalize(gallery, dim=1)
+    rows = unit_rows(queries)
+    columns = rows if gallery is None else unit_rows(gallery)
     for tile in row_tiles(rows.shape[0], columns.shape[0], rows.device):
         cosines = rows[tile] @ columns.T
         if gallery is None:

@@ -96,7 +96,7 @@ def alignment(found: EmbeddingSet, *, power: float = 2) -> float | None:
         return None
     rows = directions_of(found)
     if power == 2 and similarity.within is not None and not _has_zero(rows.rows):
-        return 2 - 2 * similarity.within
+        return max(0.0, 2 - 2 * similarity.within)  # rounding can leave a mean cosine just above 1
     powers = DistancePowers(rows, power)
     listen(rows, [powers], within_only=True)
     return float(powers.total) / pairs

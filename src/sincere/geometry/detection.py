@@ -60,10 +60,12 @@ def out_of_class(
     if not is_whole(k) or not is_whole(bins) or k < 1 or bins < 1:
         raise OptionError(f"k and bins must be whole numbers of at least 1: got {k} and {bins}.")
     known = train or found
+    if train is None and len(found) < 2:
+        raise InputError(
+            f"without train a sample is scored by the others of its set: {found.name!r} must hold at least two."
+        )
     if score == "knn":
         k = min(k, len(known) - (train is None))
-        if k < 1:
-            raise InputError('score="knn" without train needs at least two samples in `found`.')
         mine = _kth_cosine(found, None if train is None else train, k)
         others = _kth_cosine(other, known, k)
     else:
@@ -76,7 +78,8 @@ def out_of_class(
 def _mean_scores(queries: EmbeddingSet, known: EmbeddingSet, *, leave_out: bool) -> Tensor:
     """The largest cosine with the mean of a known class, without the sample itself where it is one of them."""
     sums = class_sums(unit_rows(known.embeddings), known.labels, classes=len(known.class_names))
-    empty = torch.bincount(known.labels, minlength=len(known.class_names)) == 0
+    counts = torch.bincount(known.labels, minlength=len(known.class_names))
+    empty = counts == 0
     directions, rows = unit_rows(sums), unit_rows(queries.embeddings)
     scores = []
     for tile in row_tiles(len(queries), sum(sums.shape), rows.device):
@@ -84,8 +87,9 @@ def _mean_scores(queries: EmbeddingSet, known: EmbeddingSet, *, leave_out: bool)
         cosines = (z @ directions.T).masked_fill(empty, -torch.inf)
         if leave_out:
             label = known.labels[tile]
-            rest = unit_rows(sums[label] - z)
-            cosines.scatter_(1, label.unsqueeze(1), (z * rest).sum(dim=1, keepdim=True))
+            own = (z * unit_rows(sums[label] - z)).sum(dim=1)
+            own = own.masked_fill(counts[label] == 1, -torch.inf)  # without it its class has no mean
+            cosines.scatter_(1, label.unsqueeze(1), own.unsqueeze(1))
         scores.append(cosines.amax(dim=1))
     return torch.cat(scores)
 

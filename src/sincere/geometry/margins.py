@@ -12,6 +12,8 @@ from sincere.geometry.directions import check_not_empty, class_sums, cosines_acr
 from sincere.geometry.record import ClassMargins
 from sincere.losses.similarity import unit_rows
 
+TIE = 1e-9  # a margin this close to zero is rounding: the sample is as close to either mean
+
 
 @full_precision()
 def sample_margins(found: EmbeddingSet) -> Tensor:
@@ -51,7 +53,7 @@ def class_margins(found: EmbeddingSet, *, draws: int = 1000, seed: int = 0) -> C
     by_class, overall = _resampled(values, labels, classes=classes, draws=draws, seed=seed)
     counts = torch.bincount(labels, minlength=classes)
     means = torch.bincount(labels, weights=values, minlength=classes) / counts
-    negative = torch.bincount(labels, weights=(values < 0).double(), minlength=classes) / counts
+    negative = torch.bincount(labels, weights=(values < -TIE).double(), minlength=classes) / counts
     return ClassMargins(
         class_names=found.class_names,
         margins=tuple(
@@ -61,7 +63,7 @@ def class_margins(found: EmbeddingSet, *, draws: int = 1000, seed: int = 0) -> C
         negative=tuple(None if share != share else share for share in negative.tolist()),
         nearest=_nearest(found),
         overall=Estimate(float(values.mean()), *percentile_interval(overall)),
-        overall_negative=float((values < 0).double().mean()),
+        overall_negative=float((values < -TIE).double().mean()),
         draws=draws,
         seed=seed,
     )

@@ -158,11 +158,25 @@ def _loss_sentences(found: "Geometry") -> Iterator[str]:
             f"{reading.value - reading.floor:.2f} above its floor of {reading.floor:.2f}."
         )
     if found.kl_bounds:
-        name = min(found.kl_bounds, key=lambda one: found.kl_bounds[one])
-        yield (
-            f"Each class differs from the rest by at least {found.kl_bounds[name]:.2f} nats (KL bound), {name} the "
-            f"least; so many samples can prove at most {log(max(_negatives(found))):.2f}."
+        yield _bound_sentence(found)
+
+
+def _bound_sentence(found: "Geometry") -> str:
+    """KL itself is never below 0: where its bound is, nothing is said."""
+    bounds = found.kl_bounds
+    name = min(bounds, key=lambda one: bounds[one])
+    most = f"so many samples can prove at most {log(max(_negatives(found))):.2f}"
+    silent = sum(bound <= 0 for bound in bounds.values())
+    if not silent:
+        which = "Each class" if len(bounds) == _present(found) else "Each class with two samples"
+        return (
+            f"{which} differs from the rest by at least {bounds[name]:.2f} nats (KL bound), {name} the least; {most}."
         )
+    lowest = f"{bounds[name]:.2f}".replace("-", "−")
+    return (
+        f"The KL bound is not above 0 for {silent:,} of {amount(len(bounds), 'class', 'classes')}, and says nothing of "
+        f"{'it' if silent == 1 else 'them'}; the lowest is that of {name}, {lowest} nats, and {most}."
+    )
 
 
 def _uniformity_at_simplex(found: "Geometry") -> float | None:
@@ -192,7 +206,11 @@ def _gap(found: "Geometry") -> str:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}".replace("-", "−")
+    """Three digits with a real minus sign, and none before a zero."""
+    if value is None:
+        return "–"
+    text = f"{value:.3f}"
+    return text.replace("-", "−") if float(text) else text.lstrip("-")
 
 
 def _interval(found: "Estimate | None") -> str:

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.evaluate.precision import full_precision
+from sincere.geometry.directions import vectors_on
 from sincere.report.subject import Subject
 
 SHOWN, NEIGHBOURS = 8, 5
@@ -79,8 +79,8 @@ def _margins(subject: Subject, wrong: Tensor, predicted: Tensor) -> Tensor:
 @full_precision()
 def _cosines(subject: Subject, wrong: Tensor) -> Tensor:
     """Of each mistake with the gallery; −inf with itself."""
-    rows = F.normalize(subject.test.embeddings[wrong], dim=1)
-    cosines = rows @ F.normalize(gallery_of(subject).embeddings, dim=1).T
+    rows = vectors_on(subject.test.subset(wrong), "embeddings")
+    cosines = rows @ vectors_on(gallery_of(subject), "embeddings").T
     if subject.alone:
         cosines[torch.arange(len(wrong)), wrong] = -torch.inf
     return cosines

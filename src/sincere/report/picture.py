@@ -3,6 +3,7 @@
 import csv
 import io
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
@@ -139,7 +140,7 @@ def heat_ticks(axes: "Axes", names: Sequence[str], *, most: int = 30) -> None:
         axes.set_xticks([])
         axes.set_yticks([])
         return
-    shown = [short(name, 14) for name in names]
+    shown = short_names(names, 14)
     size = 9.0 if len(names) <= 12 else 6.5
     slanted = max(map(len, shown)) > 3
     axes.set_xticks(range(len(names)), shown, fontsize=size, rotation=60 if slanted else 0)
@@ -163,10 +164,27 @@ def cell_text(axes: "Axes", row: int, column: int, words: str, *, on_dark: bool)
     made.set_color("white" if on_dark else INK)
 
 
-def short(name: str, most: int) -> str:
+def rounded(value: float | None) -> float | None:
+    """A cosine to six places: more are the embeddings' rounding, and a thousand classes have half a million pairs."""
+    return None if value is None else round(value, 6)
+
+
+def short_names(names: Sequence[str], most: int) -> list[str]:
+    """Names that fit; those that would look alike are cut in the middle, where they keep their different ends.
+
+    >>> short_names(["northern goshawk", "finch"], 12), short_names(["a long name 1", "a long name 2"], 9)
+    (['northern go…', 'finch'], ['a lo…me 1', 'a lo…me 2'])
+    """
+    cut = [short(name, most) for name in names]
+    twice = {name for name, times in Counter(cut).items() if times > 1}
+    return [short(name, most, middle=True) if shown in twice else shown for name, shown in zip(names, cut, strict=True)]
+
+
+def short(name: str, most: int, *, middle: bool = False) -> str:
     """A name that fits; matplotlib reads two dollar signs as mathematics, so they are escaped."""
     plain = " ".join(name.split()) or "(no name)"
-    cut = plain if len(plain) <= most else plain[: most - 1] + "…"
+    end = (most - 1) // 2 if middle else 0
+    cut = plain if len(plain) <= most else plain[: most - 1 - end] + "…" + plain[len(plain) - end :]
     return cut.replace("$", r"\$")
 
 

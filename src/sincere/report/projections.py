@@ -5,16 +5,17 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from sincere.evaluate.neighbours import cosine_tiles
+from sincere.geometry.directions import vectors_on
 from sincere.report.picture import needs_lab
 from sincere.report.subject import Subject
 
 MOST_POINTS = 2500
 NEIGHBOURS = 10  # by which a map is judged
 SEED = 0
+SAME = 1e-6  # unit vectors of float32 that differ by less in every entry are one point but for rounding
 STEPS = 500  # half of scikit-learn's: the islands stand by then, and every run of a report needs its map
 
 
@@ -49,7 +50,7 @@ class PointMap:
 def point_map(subject: Subject) -> PointMap:
     """Place a subject's samples; a seeded draw of them where there are too many to look at."""
     chosen = drawn_samples(len(subject.test))
-    rows = F.normalize(subject.test.embeddings[chosen].double(), dim=1).numpy()
+    rows = vectors_on(subject.test.subset(chosen), "embeddings").double().numpy()
     labels = subject.test.labels[chosen].numpy()
     found = list(_projections(rows))
     agreements = {one.key: share for one in found if (share := _flat_agreement(one.points, labels)) is not None}
@@ -87,6 +88,8 @@ def _projections(rows: Any) -> Any:
 def principal_components(rows: Any) -> tuple[Any, tuple[float, ...]]:
     """Points along the two directions of most variance, and their shares of it."""
     centred = rows - rows.mean(axis=0)
+    if float(np.abs(centred).max(initial=0.0)) < SAME:
+        centred = np.zeros_like(centred)
     left, sizes, directions = np.linalg.svd(centred, full_matrices=False)
     signs = np.where(directions[np.arange(len(directions)), np.abs(directions).argmax(axis=1)] < 0, -1.0, 1.0)
     points = (left * sizes * signs)[:, :2]

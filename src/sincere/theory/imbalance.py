@@ -33,7 +33,9 @@ class ImbalanceRow:
 
     @property
     def minority_angle(self) -> float:
-        """Between the means of small classes, in degrees."""
+        """Between the means of small classes, in degrees; NaN with one of them."""
+        if math.isnan(self.minority_cosine):
+            return math.nan
         return math.degrees(math.acos(max(-1.0, min(1.0, self.minority_cosine))))
 
     @property

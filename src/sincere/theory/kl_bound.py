@@ -60,12 +60,15 @@ class KlBoundCurve(Record):
     @property
     def worst(self) -> float:
         """The largest (bound − KL)/standard error of any point: above 3 would speak against the theorem."""
-        return max((point.bound - self.divergence) / point.error for point in self.points)
+        return max(_in_errors(point.bound - self.divergence, point.error) for point in self.points)
 
     def tightens(self, loss: str, temperature: float = 1.0) -> float:
         """The least gain over its standard error along one curve: above 0 where every |N| brought more."""
         gains = [(point.gain, point.gain_error) for point in self.of(loss, temperature)]
-        return min((gain / error for gain, error in gains if gain is not None and error), default=math.nan)
+        return min(
+            (_in_errors(gain, error) for gain, error in gains if gain is not None and error is not None),
+            default=math.nan,
+        )
 
     def __str__(self) -> str:
         title = (
@@ -99,6 +102,10 @@ def kl_bound_on_gaussians(
     Every |N| uses the first |N| of the same negatives, so that gains between them are paired.
     """
     sizes = sorted(set(negatives))
+    if not losses or not temperatures:
+        raise OptionError(
+            f"there must be a loss and a temperature: got losses={tuple(losses)}, temperatures={tuple(temperatures)}."
+        )
     if not sizes or sizes[0] < 1 or positives < 1 or samples < 2:
         raise OptionError(
             "negatives and positives must be at least 1, and samples at least 2: "
@@ -138,6 +145,11 @@ def _curve(
         points.append(KlBoundPoint(loss, size, temperature, bound, error, gain, gain_error))
         before = values
     return points
+
+
+def _in_errors(difference: float, error: float) -> float:
+    """A difference in standard errors; infinite where there is no error, as with two equal densities."""
+    return difference / error if error else math.copysign(math.inf, difference) if difference else 0.0
 
 
 def _mean_and_error(values: Tensor) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import fields, is_dataclass
+from math import isfinite
 from types import NoneType, UnionType
 from typing import Any, Self, Union, get_args, get_origin, get_type_hints
 
@@ -15,8 +16,9 @@ class Record:
     """JSON for frozen dataclasses of numbers, words, tuples, dicts, tensors and other records."""
 
     def to_json(self) -> str:
-        """As JSON, every number in full."""
-        return json.dumps({"format": _format_of(type(self)), **_plain_fields(self)}, indent=1, ensure_ascii=False)
+        """As JSON, every number in full; JSON has no NaN and no infinity, so these are the words "nan" and "inf"."""
+        document = {"format": _format_of(type(self)), **_plain_fields(self)}
+        return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -29,7 +31,9 @@ class Record:
             record = _restored(document, cls)
             assert isinstance(record, cls)
             return record
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
             raise InputError(f"this is not a complete {cls.__name__}: {error!r}. Run the experiment again.") from error
 
 
@@ -43,14 +47,18 @@ def _plain_fields(record: Any) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Tensor):
-        return {"dtype": str(value.dtype).removeprefix("torch."), "shape": list(value.shape), "values": value.tolist()}
+        return {
+            "dtype": str(value.dtype).removeprefix("torch."),
+            "shape": list(value.shape),
+            "values": _plain(value.tolist()),
+        }
     if is_dataclass(value):
         return _plain_fields(value)
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple):
+    if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
-    return value
+    return str(value) if isinstance(value, float) and not isfinite(value) else value
 
 
 def _restored(value: Any, kind: Any) -> Any:
@@ -61,7 +69,7 @@ def _restored(value: Any, kind: Any) -> Any:
             return None
         return _restored(value, next(argument for argument in arguments if argument is not NoneType))
     if kind is Tensor:
-        return torch.tensor(value["values"], dtype=getattr(torch, value["dtype"])).reshape(value["shape"])
+        return torch.tensor(_numbers(value["values"]), dtype=getattr(torch, value["dtype"])).reshape(value["shape"])
     if is_dataclass(kind):
         hints = get_type_hints(kind)
         names = {field.name for field in fields(kind)}
@@ -74,4 +82,11 @@ def _restored(value: Any, kind: Any) -> Any:
         return tuple(_restored(item, each) for item, each in zip(value, kinds, strict=True))
     if origin is dict:
         return {arguments[0](key): _restored(item, arguments[1]) for key, item in value.items()}
-    return value
+    return _numbers(value) if kind is float else value
+
+
+def _numbers(value: Any) -> Any:
+    """Numbers, or nested lists of them, with the words for NaN and infinity as what they mean."""
+    if isinstance(value, list):
+        return [_numbers(item) for item in value]
+    return float(value) if isinstance(value, str) else value

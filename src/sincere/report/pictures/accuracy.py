@@ -102,7 +102,9 @@ def _verdict(subject: Subject, guess: float) -> Verdict:
     end = {
         "good": "a good embedding for these classes",
         "mixed": "much is right, and much is left",
-        "poor": "hardly better than guessing" if first.top1.low > guess else "no better than guessing",
+        "poor": "better than guessing, with most of its errors left"
+        if first.top1.low > guess
+        else "not to be told from guessing",
     }[grade]
     n = len(found.labels)
     share = f"{percent(first.top1.value)} of {subject.counted(n)}"

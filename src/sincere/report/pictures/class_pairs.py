@@ -5,7 +5,17 @@ import numpy as np
 from sincere.evaluate.wording import amount
 from sincere.geometry.record import PairSimilarity
 from sincere.report.palette import cosines_map
-from sincere.report.picture import Picture, Table, cell_text, colour_bar, heat_ticks, in_style, new_figure, short
+from sincere.report.picture import (
+    Picture,
+    Table,
+    cell_text,
+    colour_bar,
+    heat_ticks,
+    in_style,
+    new_figure,
+    rounded,
+    short,
+)
 from sincere.report.subject import Subject
 from sincere.report.verdict import Grade, Verdict, signed, some
 
@@ -29,10 +39,10 @@ def class_pairs_picture(subject: Subject) -> Picture:
             cell_text(axes, row, column, "–" if np.isnan(mean) else signed(mean), on_dark=abs(mean) > 0.6)
     colour_bar(figure, axes, drawn, "mean cosine of pairs")
     names = found.class_names
-    cells = tuple(
-        (names[a], names[b], found.means[a][b], found.counts[a][b])
+    cells = tuple(  # symmetric: every two classes once
+        (names[a], names[b], rounded(found.means[a][b]), found.counts[a][b])
         for a in range(len(names))
-        for b in range(len(names))
+        for b in range(a, len(names))
     )
     return Picture(
         name="class_pairs",

@@ -33,6 +33,7 @@ def curves_picture(subject: Subject) -> Picture | None:
         )
         lower.set_ylabel("k-NN on validation,\nper cent right")
         lower.margins(y=0.25)
+        lower.set_ylim(top=min(lower.get_ylim()[1], 100.5))  # nobody is right more often than always
         axes = lower
     axes.set_xlabel("epoch")
     axes.locator_params(axis="x", integer=True)
@@ -81,4 +82,7 @@ def _verdict(epochs: Sequence[dict[str, Any]], checks: Sequence[dict[str, Any]])
         )
     if (late - last) / (first - last) > FALLING:
         return Verdict("mixed", f"{told}. It was still falling at the end, so more epochs may help.")
-    return Verdict("good", f"{told}. It had levelled off, so more epochs would change little.")
+    # Whatever is trained by a falling learning rate levels off with it: that is no sign that nothing is left to gain.
+    return Verdict(
+        "good", f"{told}. It had levelled off; where the learning rate fell to its end, a longer run may gain still."
+    )

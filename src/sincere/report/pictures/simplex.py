@@ -3,16 +3,16 @@
 from typing import Any
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 
+from sincere.geometry.directions import class_means
 from sincere.geometry.record import SimplexConditions
 from sincere.report.palette import COLOURS, FAINT, class_colour
-from sincere.report.picture import Picture, Table, in_style, new_figure, short
+from sincere.report.picture import Picture, Table, in_style, new_figure, rounded, short_names
 from sincere.report.subject import Subject
 from sincere.report.verdict import Verdict, graded, signed
 
 MOST_DRAWN = 4  # classes whose simplex can be drawn as it is: a segment, a triangle, a tetrahedron
+BESIDE = 0.17  # from the end of an arrow to the middle of its name, clear of the dot
 MOST_ROWS = 26  # classes that can have a row each
 
 
@@ -33,7 +33,7 @@ def simplex_picture(subject: Subject) -> Picture | None:
         _draw_cosines(axes, found, present)
     pairs = [(a, b) for a in present for b in present if a < b]
     names = found.class_names
-    rows = tuple((names[a], names[b], found.cosines[a][b], found.target) for a, b in pairs)
+    rows = tuple((names[a], names[b], rounded(found.cosines[a][b]), rounded(found.target)) for a, b in pairs)
     return Picture(
         name="simplex",
         title="Simplex of the class means",
@@ -61,7 +61,7 @@ def _draw_cosines(axes: Any, found: SimplexConditions, present: list[int]) -> No
     else:
         for row, values in enumerate(cosines):
             axes.plot(values, np.full(len(values), row), "o", color=COLOURS[0], alpha=0.55, markersize=5)
-        axes.set_yticks(range(len(present)), [short(found.class_names[c], 16) for c in present])
+        axes.set_yticks(range(len(present)), short_names([found.class_names[c] for c in present], 16))
         axes.set_ylim(len(present) - 0.4, -0.6)
         axes.annotate(
             label, (found.target, 1.0), (4, 3), xycoords=("data", "axes fraction"), textcoords="offset points"
@@ -85,12 +85,13 @@ def _draw_means(axes: Any, subject: Subject, present: list[int]) -> None:
         for b in range(a):
             axes.plot(*zip(ideal[a], ideal[b], strict=True), "--", color=FAINT, linewidth=1)
             axes.plot(*zip(placed[a], placed[b], strict=True), "-", color=FAINT, linewidth=0.8)
+    names = short_names([subject.test.class_names[c] for c in present], 16)
     for place, c in enumerate(present):
         axes.plot(*zip(np.zeros(space), placed[place], strict=True), color=class_colour(c), linewidth=2.4)
         axes.plot(*placed[place : place + 1].T, "o", color=class_colour(c), markersize=8)
-        axes.text(
-            *(1.16 * placed[place]), short(subject.test.class_names[c], 16), ha="center", va="center", fontweight="bold"
-        )
+        length = float(np.linalg.norm(placed[place]))
+        beyond = placed[place] * (1 + BESIDE / length) if length > BESIDE else BESIDE * ideal[place]
+        axes.text(*beyond, names[place], ha="center", va="center", fontweight="bold")
     axes.set_axis_off()
     axes.set_aspect("equal")
     if space == 3:
@@ -111,11 +112,8 @@ def _unit_circle() -> Any:
 
 def _means(subject: Subject, present: list[int]) -> "np.ndarray":
     """Mean of the unit embeddings of each class; its length is 1 when they all coincide."""
-    unit = F.normalize(subject.test.embeddings.double(), dim=1)
-    sums = torch.zeros(len(subject.test.class_names), unit.shape[1], dtype=torch.float64)
-    sums.index_add_(0, subject.test.labels, unit)
-    counts = torch.bincount(subject.test.labels, minlength=len(sums)).clamp(min=1).unsqueeze(1)
-    return (sums / counts)[present].numpy()
+    test = subject.test
+    return class_means(test.embeddings, test.labels, classes=len(test.class_names))[present].numpy()
 
 
 def _regular_simplex(corners: int, space: int) -> "np.ndarray":

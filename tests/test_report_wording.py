@@ -1,0 +1,86 @@
+"""Names that fit, words that hold, and tables that stay small."""
+
+import csv
+import io
+from dataclasses import replace
+from itertools import combinations_with_replacement
+
+import numpy as np
+import pytest
+import torch
+
+from report_subjects import EPOCHS, clouds
+from sincere.embeddings import EmbeddingSet
+from sincere.report.picture import short_names
+from sincere.report.pictures.accuracy import accuracy_picture
+from sincere.report.pictures.class_pairs import class_pairs_picture
+from sincere.report.pictures.curves import curves_picture
+from sincere.report.pictures.simplex import simplex_picture
+from sincere.report.projections import point_map
+from sincere.report.subject import subject_of
+
+
+def test_names_that_differ_at_their_ends_stay_different():
+    names = [f"northern goshawk {number}" for number in range(26)]
+    shown = short_names(names, 14)
+    assert len(set(shown)) == 26
+    assert max(map(len, shown)) <= 14
+    assert shown[25].endswith(" 25")
+    assert short_names(["northern goshawk", "finch", "finch$"], 12) == ["northern go…", "finch", r"finch\$"]
+
+
+def test_rows_and_columns_can_be_told_apart():
+    subject = subject_of(clouds([f"quite a long name {number}" for number in range(7)], dim=8))
+    for picture, axis in ((class_pairs_picture(subject), "x"), (simplex_picture(subject), "y")):
+        ticks = getattr(picture.figure.axes[0], f"get_{axis}ticklabels")()
+        assert len({tick.get_text() for tick in ticks}) == 7
+
+
+def test_far_better_than_guessing_is_not_called_hardly_better():
+    """Two of three right where guessing gives a hundredth: more errors than not are left, and much is learned."""
+    random = np.random.default_rng(0)
+    labels = np.repeat(np.arange(40), 10)
+    rows = np.eye(40)[labels]
+    confused = random.random(400) < 0.6
+    rows[confused] = random.normal(size=(int(confused.sum()), 40)) * 0.2
+    found = accuracy_picture(subject_of(EmbeddingSet.from_arrays(rows, labels))).verdict
+    assert found.grade == "poor"
+    assert found.sentence.endswith("better than guessing, with most of its errors left.")
+    noise = EmbeddingSet.from_arrays(random.normal(size=(60, 4)), np.arange(60) % 2)
+    assert accuracy_picture(subject_of(noise)).verdict.sentence.endswith("not to be told from guessing.")
+
+
+@pytest.mark.parametrize("lengths", [np.ones(40), np.linspace(0.1, 7, 40)])
+def test_samples_that_differ_by_rounding_are_one_point(lengths):
+    row = np.random.default_rng(3).normal(size=6)
+    found = point_map(subject_of(EmbeddingSet.from_arrays(lengths[:, None] * row, np.arange(40) % 4)))
+    assert found.projections[0].note == "All samples lie on one point."
+    assert not found.projections[0].points.any()
+
+
+def test_every_two_classes_stand_in_the_table_once():
+    subject = subject_of(clouds("abcde", dim=8))
+    rows = list(csv.reader(io.StringIO(class_pairs_picture(subject).table.as_csv())))[1:]
+    assert [tuple(row[:2]) for row in rows] == list(combinations_with_replacement("abcde", 2))
+    unit = torch.nn.functional.normalize(subject.test.embeddings.double(), dim=1).numpy()
+    labels = subject.test.labels.numpy()
+    for a, b, mean, pairs in rows:
+        one, other = (unit[labels == "abcde".index(name)] for name in (a, b))
+        cosines = one @ other.T
+        cosines = cosines[np.triu_indices(len(one), 1)] if a == b else cosines.flatten()
+        assert float(mean) == pytest.approx(cosines.mean(), abs=1e-6)
+        assert len(mean.strip("-'")) <= 8
+        assert int(pairs) == len(cosines)
+    assert all(
+        len(row[2].strip("-'")) <= 8
+        for row in csv.reader(io.StringIO(simplex_picture(subject).table.as_csv()))
+        if row[0] != "class"
+    )
+
+
+@pytest.mark.parametrize("shares", [(0.961,), (0.9, 1.0), (0.2, 0.3)])
+def test_no_axis_of_accuracy_goes_beyond_a_hundred(shares):
+    checks = [{"kind": "validation", "step": e, "epoch": e, "knn_accuracy": s} for e, s in enumerate(shares, start=1)]
+    drawn = curves_picture(replace(subject_of(clouds("ab")), metrics=(*EPOCHS, *checks)))
+    low, high = drawn.figure.axes[-1].get_ylim()
+    assert low < 100 * min(shares) <= 100 * max(shares) <= high <= 100.5
