@@ -2,6 +2,7 @@
 
 python tests/forked_runs.py killed FOLDER       one run undisturbed, one killed again and again; prints JSON
 python tests/forked_runs.py together FOLDER     the same runs in one process and in two; prints JSON
+python tests/forked_runs.py again FOLDER        several runs, one after another, in the same two processes; prints JSON
 """
 
 import json
@@ -151,15 +152,44 @@ def together(folder: Path) -> dict[str, object]:
     return codes
 
 
-def two_processes(folder: Path, config: TrainConfig, *, stop: int | None = None) -> list[int | None]:
-    """As torchrun starts them: by environment variables. `stop` is sent to the second alone, once a line is logged."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+def again(folder: Path) -> dict[str, object]:
+    """Runs one after another in the same two processes, whose store is torchrun's and outlives them; exit codes."""
+    port = free_port()
 
     def process(rank: int) -> int:
-        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        os.environ.update({key: str(value) for key, value in place.items()})
+        as_torchrun(rank, port)
+        os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "True"
+        config = small_config(epochs=1)
+        return max(one_run(folder / str(number), config) for number in range(4))
+
+    children = [in_a_process(lambda r=rank: process(r)) for rank in range(2)]
+    store = torch.distributed.TCPStore("127.0.0.1", port, is_master=True, wait_for_workers=False)
+    codes = [ended(child, 20.0) for child in children]
+    for child, code in zip(children, codes, strict=True):
+        if code is None:
+            os.kill(child, signal.SIGKILL)
+    del store
+    return {"codes": codes}
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def as_torchrun(rank: int, port: int) -> None:
+    """Its environment variables, for one of two processes."""
+    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    os.environ.update({key: str(value) for key, value in place.items()})
+
+
+def two_processes(folder: Path, config: TrainConfig, *, stop: int | None = None) -> list[int | None]:
+    """As torchrun starts them: by environment variables. `stop` is sent to the second alone, once a line is logged."""
+    port = free_port()
+
+    def process(rank: int) -> int:
+        as_torchrun(rank, port)
         return one_run(folder, config)
 
     children = [in_a_process(lambda r=rank: process(r)) for rank in range(2)]
@@ -176,5 +206,5 @@ if __name__ == "__main__":
         result = killed(place)
         result["graceful"] = {name: graceful(place, getattr(signal, name)) for name in ("SIGINT", "SIGTERM")}
     else:
-        result = together(place)
+        result = {"together": together, "again": again}[scenario](place)
     print(json.dumps(result))

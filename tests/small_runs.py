@@ -80,3 +80,29 @@ class Scaled(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         return self.scale * self.own(embeddings, labels)
+
+
+class Steep(nn.Module):
+    """A loss of one's own, `small_runs:Steep`, which is finite always; its gradient is not at call number `at`."""
+
+    def __init__(self, *, temperature: float, at: int) -> None:
+        super().__init__()
+        self.at, self.calls = at, 0
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        self.calls += 1
+        length = embeddings.square().mean()
+        return length + (0 * embeddings).sum().abs().sqrt() if self.calls == self.at else length
+
+
+class Odd(nn.Module):
+    """A loss of one's own, `small_runs:Odd`, which returns something else than a number."""
+
+    def __init__(self, *, temperature: float, form: str) -> None:
+        super().__init__()
+        self.form = form
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> object:
+        rows = embeddings.flatten(0, 1).square().sum(dim=1)
+        mean = rows.mean()
+        return {"rows": rows, "one row": mean.reshape(1), "float": mean.item(), "detached": mean.detach()}[self.form]

@@ -260,6 +260,23 @@ def test_data_is_named_anew_from_another_folder(data, tmp_path, monkeypatch):
     assert "Go to the folder where it was trained." in line
 
 
+def test_a_test_part_of_its_own_is_named_anew_too(data, tmp_path, monkeypatch):
+    blobs(tmp_path / "judge.npz", seed=0)
+    done("train", "blobs.npz", "--test", "judge.npz", *FAST, "--epochs", "1", "--out", "run")
+    (tmp_path / "run" / "model.safetensors").unlink()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    line = refused("train", "../blobs.npz", "--resume", "../run")
+    assert "there is no judge.npz" in line
+    assert "sincere train DATA --test TEST --resume ../run" in line
+    blobs(tmp_path / "other.npz", seed=1)
+    line = refused("train", "../blobs.npz", "--test", "../other.npz", "--resume", "../run")
+    assert "the validation and test data must be what the run began with" in line
+    done("train", "../blobs.npz", "--test", "../judge.npz", "--resume", "../run")
+    assert RunFolder(tmp_path / "run").finished
+    assert TrainConfig.load(tmp_path / "run").data.test == "judge.npz", "settings are what they were"
+
+
 def test_a_traceback_for_those_who_want_it(tmp_path, monkeypatch):
     plain = apart("train", "nowhere.csv", folder=tmp_path)
     assert plain.returncode == 2

@@ -192,7 +192,7 @@ CASES = {
     ),
     "test has other columns": (
         two_parts("a,b,label\n" + "1,2,x\n3,4,y\n" * 3, "a,b,c,label\n1,2,3,x\n"),
-        ["the test part of", "2 features: got 3"],
+        ["the test part of", "those to train on, 'a', 'b': it also has 'c'"],
     ),
 }
 
@@ -270,3 +270,44 @@ def test_a_class_of_one_sample_is_said(tmp_path):
     splits = open_data(tmp_path / "t.csv", validation_share=0)
     assert "1 classes have one sample to train on, so no positive: c." in splits.note
     assert splits.train.class_counts()[2] == 1
+
+
+@pytest.mark.parametrize("largest", [np.uint64(2**63 + 1), np.inf, 1e30])
+def test_labels_that_int64_does_not_have_are_refused(tmp_path, largest):
+    """They would be cast to whatever comes out, and be classes of that name."""
+    np.savez(tmp_path / "t.npz", x=np.ones((4, 2)), y=np.array([0, 0, largest, largest], type(largest)))
+    with pytest.raises(InputError, match=r"the labels, y of .*, must be whole numbers below 2\*\*63: got .*as text"):
+        open_data(tmp_path / "t.npz")
+
+
+def test_damaged_arrays_are_refused_in_words(tmp_path):
+    generator = np.random.default_rng(0)
+    np.savez_compressed(tmp_path / "whole.npz", x=generator.normal(size=(100, 10)), y=np.arange(100) % 2)
+    np.save(tmp_path / "whole.npy", generator.normal(size=(100, 10)))
+    np.save(tmp_path / "bad_labels.npy", np.arange(100) % 2)
+    refused = 0
+    for suffix, reach in (("npz", None), ("npy", 128)):  # of the second, its header
+        content = (tmp_path / f"whole.{suffix}").read_bytes()
+        for _ in range(150):
+            bad = bytearray(content)
+            bad[generator.integers(reach or len(bad))] ^= generator.integers(1, 256)
+            (tmp_path / f"bad.{suffix}").write_bytes(bad)
+            try:
+                open_data(tmp_path / f"bad.{suffix}")
+            except InputError:
+                refused += 1
+    assert refused > 200
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (f'{{"x": 1{"0" * 400}, "label": "b"}}', "must be finite: 1 of 9 rows"),
+        (f'{{"x": 1{"0" * 5000}, "label": "b"}}', "one JSON object a line: line 9"),
+        ("[" * 100_000, "one JSON object a line: line 9"),
+    ],
+)
+def test_numbers_and_lists_beyond_measure(tmp_path, line, words):
+    (tmp_path / "t.jsonl").write_text('{"x": 1, "label": "a"}\n{"x": 2, "label": "b"}\n' * 4 + line + "\n")
+    with pytest.raises(InputError, match=words):
+        open_data(tmp_path / "t.jsonl")

@@ -1,11 +1,13 @@
 """Readers: small files written by other means give back what was written."""
 
+import csv
 import importlib
 import inspect
 import json
 import os
 import struct
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 
@@ -489,3 +491,90 @@ def test_several_classes_in_one_are_noted(tmp_path, labels, told):
     if told:
         assert told in notes[0]
         assert "each such combination is taken as a class of its own" in notes[0]
+
+
+def test_names_in_bytes_are_read_as_text(tmp_path):
+    """h5py, and files of Python 2, keep texts as bytes."""
+    classes = np.array("café cat".encode().split())
+    labels = np.arange(20) % 2
+    np.savez(tmp_path / "labels.npz", x=RNG.normal(size=(20, 3)), y=classes[labels])
+    np.savez(tmp_path / "named.npz", x=RNG.normal(size=(20, 3)), y=labels, class_names=classes)
+    for name in ("labels", "named"):
+        data, _ = read_data(tmp_path / f"{name}.npz")
+        assert [data.class_names[label] for label in data.labels] == [
+            "café" if label == 0 else "cat" for label in labels
+        ]
+
+
+def test_parquets_bytes_are_text(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.table({"x": [1.0, 2.0], "label": ["café".encode(), b"b"]}), tmp_path / "t.parquet")
+    assert read_data(tmp_path / "t.parquet")[0].class_names == ("b", "café")
+
+
+def test_hidden_folders_inside_of_a_class_are_not_read(tmp_path):
+    folder = write_images(tmp_path / "photos", {"cat": 3, "dog": 3})
+    write_images(folder / "cat", {".ipynb_checkpoints": 2, "indoors": 1})
+    data, _ = read_data(folder)
+    assert data.class_counts().tolist() == [4, 3]
+    assert not any("checkpoints" in path for path in data.shown)
+    hidden = tmp_path / ".home" / "photos"  # a hidden folder above the data is nobody's secret
+    write_images(hidden, {"cat": 2, "dog": 2})
+    assert len(read_data(hidden)[0]) == 4
+
+
+def test_the_form_is_that_of_images_as_they_are_seen(tmp_path):
+    """A camera held upright writes lying pixels, and in EXIF how to turn them."""
+    upright = Image.Exif()
+    upright[0x0112] = 6  # stored turned to the left: to be turned to the right
+    for name in "ab":
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(3):
+            pixels = np.zeros((10, 20, 3), np.uint8)
+            pixels[:, :10] = 255  # the left half of what is stored is the upper half of what is seen
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number}.png", exif=upright)
+    data, notes = read_data(tmp_path / "photos")
+    assert data.form.shape == (3, 20, 10)
+    assert not notes, "nothing was scaled"
+    assert (data.inputs[:, :, :10] == 255).all()
+    assert (data.inputs[:, :, 10:] == 0).all()
+
+
+def test_blank_lines_above_a_table_do_not_hide_its_separator(tmp_path):
+    (tmp_path / "t.csv").write_text("\n\na;b;label\n1;2;x\n3;4;y\n")
+    data, _ = read_data(tmp_path / "t.csv")
+    assert data.inputs.tolist() == [[1, 2], [3, 4]]
+
+
+def test_a_long_document_is_one_field(tmp_path):
+    """csv refuses fields of more than 131,072 characters unless it is told otherwise."""
+    (tmp_path / "t.csv").write_text(f"text,label\n{'word ' * 40_000},a\nshort,b\n")
+    limit = csv.field_size_limit()
+    data, _ = read_data(tmp_path / "t.csv", words=4)
+    assert data.class_names == ("a", "b")
+    assert csv.field_size_limit() == limit, "of the whole process, so it is given back"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_columns_are_known_by_their_names(tmp_path, suffix):
+    """Another file may have them in another order; JSON's objects have none."""
+
+    def write(name, columns):
+        rows = [{"a": i, "b": 100 + i, "label": "xy"[i % 2]} for i in range(8)]
+        lines = [json.dumps({column: row[column] for column in columns}) for row in rows]
+        if suffix == "csv":
+            lines = [",".join(columns), *(",".join(str(row[column]) for column in columns) for row in rows)]
+        (tmp_path / f"{name}.{suffix}").write_text("\n".join(lines))
+        return tmp_path / f"{name}.{suffix}"
+
+    train, test = write("first", ("a", "b", "label")), write("second", ("label", "b", "a"))
+    splits = open_data(train, test=test)
+    assert splits.test.inputs.tolist() == [[i, 100 + i] for i in range(8)]
+    form = type(splits.train.form)(**json.loads(json.dumps(asdict(splits.train.form))))  # as a model keeps it
+    later, _ = read_data(test, form=form)
+    assert torch.equal(later.inputs, splits.test.inputs)
+    (tmp_path / "third.csv").write_text("b,c,label\n1,2,x\n")
+    with pytest.raises(InputError, match="its columns must be those to train on, 'a', 'b': it lacks 'a' and it also"):
+        read_data(tmp_path / "third.csv", form=form)
+    np.savez(tmp_path / "nameless.npz", x=np.ones((2, 2)), y=[0, 1])
+    assert read_data(tmp_path / "nameless.npz", form=form)[0].inputs.tolist() == [[1, 1], [1, 1]]

@@ -123,3 +123,34 @@ def test_clips_without_samples_are_unreadable(folder):
     write_wav(folder / "hiss" / "void.wav", np.zeros(0))
     with pytest.raises(InputError, match=r"void\.wav \(the file holds no samples\)"):
         open_data(folder)
+
+
+def test_a_length_that_nobody_knew_is_not_believed(tmp_path):
+    """Programs that write into a pipe leave the largest length there is in the header."""
+    for name in "ab":
+        for number in range(3):
+            place = tmp_path / "clips" / name / f"{number}.wav"
+            write_wav(place, RNG.integers(-3000, 3000, (400, 1)))
+            content = bytearray(place.read_bytes())
+            content[4:8] = content[40:44] = b"\xff" * 4
+            place.write_bytes(content)
+    data, notes = read_data(tmp_path / "clips")
+    assert data.form.shape == (400,)
+    assert not notes
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "words"),
+    [(24, 0, "0 samples per second"), (16, 2**31, "the parts of the file do not have the lengths")],
+)
+def test_broken_headers_are_skipped_or_named(tmp_path, place, value, words):
+    for name in "ab":
+        for number in range(3):
+            write_wav(tmp_path / "clips" / name / f"{number}.wav", RNG.integers(-3000, 3000, (50, 1)))
+    broken = tmp_path / "clips" / "a" / "0.wav"
+    content = bytearray(broken.read_bytes())
+    content[place : place + 4] = struct.pack("<I", value)
+    broken.write_bytes(content)
+    with pytest.raises(InputError, match=words):
+        open_data(tmp_path / "clips")
+    assert len(read_data(tmp_path / "clips", unreadable="skip")[0]) == 5

@@ -93,3 +93,11 @@ def test_two_processes_are_one(tmp_path):
     assert codes["undisturbed"] == codes["resumed"] == [0, 0]
     assert codes["stopped"] == [143, 143]
     assert_same_run(tmp_path / "undisturbed", tmp_path / "stopped")
+
+
+def test_the_same_processes_train_one_run_after_another(tmp_path):
+    """torchrun's store remembers where processes were met in the run before: whoever looks there waits for ever."""
+    found, messages = scenario("again", tmp_path)
+    assert found["codes"] == [0, 0], messages
+    weights = [(tmp_path / str(number) / "model.safetensors").read_bytes() for number in range(4)]
+    assert weights == weights[:1] * 4

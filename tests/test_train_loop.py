@@ -24,6 +24,7 @@ from sincere.data import LabelledData, Splits
 from sincere.embeddings import EmbeddingSet
 from sincere.errors import InputError, OptionError
 from sincere.runs import RunFolder, WriteError, newest_checkpoint, newest_step, read_metrics
+from sincere.runs.lock import only_here
 from sincere.train import (
     BatchesConfig,
     DivergedError,
@@ -35,6 +36,7 @@ from sincere.train import (
     ScheduleConfig,
     TrainConfig,
     ViewsConfig,
+    loop,
     train,
 )
 from sincere.train.interruption import Interruption
@@ -511,6 +513,62 @@ def test_a_loss_that_is_no_number_stops_the_run_and_spares_the_checkpoint(tmp_pa
         run(tmp_path, optimizer=OptimizerConfig(lr=1e30), reporting=reporting)
     for tensor in newest_checkpoint(tmp_path / "checkpoint").tensors.values():
         assert not tensor.isnan().any()
+
+
+@pytest.mark.parametrize(("steps", "kept"), [(2, 2), (100, 0)])
+def test_weights_that_are_no_numbers_are_not_kept(steps, kept, tmp_path):
+    """The loss of the last step, the fourth, is finite and its gradient is not, so that no later loss can tell."""
+    changes = {
+        "epochs": 1,
+        "batches": BatchesConfig(size=15),
+        "loss": LossConfig("small_runs:Steep", options={"at": 4}),
+        "reporting": replace(small_config().reporting, checkpoint_steps=steps, validate_every=0, save_embeddings=False),
+    }
+    with pytest.raises(DivergedError, match=r"the sum of the weights became nan .* A lower learning rate"):
+        run(tmp_path, **changes)
+    assert newest_step(tmp_path / "checkpoint") == kept
+    assert not RunFolder(tmp_path).finished
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ("rows", r"got \(24,\), torch.float32\."),
+        ("one row", r"got \(1,\), torch.float32\."),
+        ("float", r"got float\."),
+        ("detached", r"got \(\), torch.float32 without a gradient\."),
+    ],
+)
+def test_a_loss_of_ones_own_must_be_a_number(form, words, tmp_path):
+    with pytest.raises(InputError, match=f"small_runs:Odd must return one number, .* {words}"):
+        run(tmp_path, loss=LossConfig("small_runs:Odd", options={"form": form}))
+
+
+def test_an_option_that_a_loss_of_ones_own_does_not_take_is_named():
+    with pytest.raises(OptionError, match="small_runs:Scaled does not take the option 'sclae'"):
+        LossConfig("small_runs:Scaled", options={"scale": 1.0, "sclae": 2.0})
+
+
+def test_two_do_not_train_in_one_folder(tmp_path):
+    with only_here(tmp_path / "run"):
+        with pytest.raises(OptionError, match=r"one process alone may train in .*run: another one is at it\. Wait"):
+            run(tmp_path / "run")
+        assert not list((tmp_path / "run").iterdir()), "nothing of the other's is touched"
+    assert run(tmp_path / "run").finished
+    with pytest.raises(OptionError, match="holds a run already"):
+        run(tmp_path / "run")
+
+
+def test_a_run_that_began_while_data_were_read_is_not_taken_up(tmp_path, monkeypatch):
+    def slow(*given, **options):
+        monkeypatch.undo()
+        run(tmp_path)
+        return build_session(*given, **options)
+
+    monkeypatch.setattr(loop, "build_session", slow)
+    with pytest.raises(OptionError, match="holds a run already"):
+        run(tmp_path)
+    assert len(json.loads((tmp_path / "provenance.json").read_text())["starts"]) == 1
 
 
 @pytest.mark.parametrize("log_every", [1, 100])

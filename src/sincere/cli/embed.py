@@ -19,7 +19,7 @@ Data = Annotated[str, typer.Argument(metavar="DATA", help="As `sincere train` ta
 File = Annotated[Path, typer.Option("--out", help="The .npz to write.", show_default=False)]
 Part = Annotated[
     Literal["train", "validation", "test"],
-    typer.Option("--part", help="Of data that comes in parts; train is all of it where it does not."),
+    typer.Option("--part", help="Which part of data that comes in parts; of other data, train is all of it."),
 ]
 
 

@@ -3,14 +3,14 @@
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from sincere.cli.hints import command
 from sincere.cli.output import counted
-from sincere.cli.run_data import check_is_here, data_of
+from sincere.cli.run_data import check_is_here
 from sincere.cli.settings import Settings, from_assignments, from_flags, laid_over
 from sincere.data import Splits
 from sincere.encoders.build import ENCODERS, LIBRARIES
@@ -71,14 +71,14 @@ def planned(words: Mapping[str, Any]) -> Plan:
 def _gone_on(folder: RunFolder, given: Settings) -> Plan:
     """A run that was begun. Where its data lies by now is no setting: what was read is compared with what it was."""
     known = TrainConfig.load(folder.path)
-    source = given.get("data", {}).get("source", known.data.source)
-    config = TrainConfig.from_json(
-        laid_over(laid_over(known.to_json(), given), {"data": {"source": known.data.source}})
-    )
-    if source != known.data.source:
-        return Plan(config, folder.path, resume=True, data=data_of(folder, source))
-    check_is_here(config.data, folder, or_else=f", or name it: {command('train', 'DATA', '--resume', folder.path)}")
-    return Plan(config, folder.path, resume=True)
+    places = {"source": known.data.source, "test": known.data.test}
+    now = {name: given.get("data", {}).get(name, place) for name, place in places.items()}
+    config = TrainConfig.from_json(laid_over(laid_over(known.to_json(), given), {"data": places}))
+    words = ["train", "DATA", *(["--test", "TEST"] if known.data.test else []), "--resume", folder.path]
+    named = [name for name, place in now.items() if place != places[name]]
+    elsewhere = replace(known.data, **now)
+    check_is_here(elsewhere, folder, named=named, or_else=f", or name it: {command(*words)}")
+    return Plan(config, folder.path, resume=True, data=opened(elsewhere) if named else None)
 
 
 def _by_the_recipe(name: str) -> Callable[[Settings], Planned]:

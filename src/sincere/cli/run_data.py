@@ -1,6 +1,6 @@
 """The data of a run, from wherever the command is typed."""
 
-from dataclasses import replace
+from collections.abc import Collection
 from pathlib import Path
 
 from sincere.data import Splits
@@ -11,17 +11,21 @@ from sincere.train.config import DataConfig
 from sincere.train.loop import opened
 
 
-def data_of(folder: RunFolder, source: str | None = None) -> Splits:
-    """What a run was trained on, read again; `source` says where it lies now."""
+def data_of(folder: RunFolder) -> Splits:
+    """What a run was trained on, read again."""
     config = TrainConfig.load(folder.path).data
-    if source is None:
-        check_is_here(config, folder)
-    return opened(config if source is None else replace(config, source=source))
+    check_is_here(config, folder)
+    return opened(config)
 
 
-def check_is_here(config: DataConfig, folder: RunFolder, *, or_else: str = "") -> None:
-    """Refuse data that a run names by a path which leads nowhere from here; `or_else` is further advice."""
-    for source in filter(None, (config.source, config.test)):
+def check_is_here(config: DataConfig, folder: RunFolder, *, named: Collection[str] = (), or_else: str = "") -> None:
+    """Refuse data that a run names by a path which leads nowhere from here; `or_else` is further advice.
+
+    Of source and test those in `named` are the user's words, and are refused as such where they are read.
+    """
+    for source in [getattr(config, part) for part in ("source", "test") if part not in named]:
+        if source is None:
+            continue
         name, mark, rest = source.partition(":")
         path = rest if mark and name in ("cifar10", "cifar100", "trec") else source
         if source == "digits" or name == "torchvision" or Path(path).expanduser().exists():

@@ -1,6 +1,8 @@
 """numpy's files: .npz with samples and labels, or two .npy files."""
 
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -26,6 +28,7 @@ PAIRS = (
     ("arr_0", "arr_1"),
 )
 PARTS = {"train": ("train",), "validation": ("val", "validation", "valid"), "test": ("test",)}
+LARGEST = 2**63  # from here on int64 has no such number
 NAMES = ("class_names", "classes", "target_names", "label_names")
 
 
@@ -34,7 +37,7 @@ def read_npz(path: Path, settings: Settings) -> Found:
     arrays = _load(path)
     if not isinstance(arrays, dict):
         raise InputError(f"{path} must be an .npz archive of arrays: it holds a single array.")
-    names = next((tuple(map(str, arrays[key].tolist())) for key in arrays if key.lower() in NAMES), None)
+    names = next((tuple(_texts(arrays[key].ravel())) for key in arrays if key.lower() in NAMES), None)
     pairs = _pairs(arrays, path, settings)
     parts = {
         part: _samples((arrays[x], f"{x} of {path}"), (arrays[y], f"{y} of {path}"), names, settings)
@@ -80,7 +83,7 @@ def _load(path: Path) -> Array | dict[str, Array]:
         with path.open("rb") as file:  # ours to close, also when numpy stumbles
             loaded = np.load(file, allow_pickle=False)
             return loaded if isinstance(loaded, np.ndarray) else {key: loaded[key] for key in loaded.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, tokenize.TokenError) as error:
         raise InputError(
             f"{path} cannot be read: {error} Arrays must hold numbers or text; pickled Python objects are never loaded."
         ) from error
@@ -147,11 +150,22 @@ def _classes(y: Array, what: str, names: tuple[str, ...] | None) -> Classes:
             "y.argmax(1)."
         )
     if y.dtype.kind in "US":
-        return number_classes([str(label) for label in y.astype(str).tolist()])
+        return number_classes(_texts(y))
     if y.dtype.kind == "f" and not np.array_equal(y, np.round(y.astype(np.float64))):
         raise InputError(
             f"the labels, {what}, must be classes, whole numbers or text: got {y.dtype} with fractions or NaN."
         )
     if y.dtype.kind not in "biuf":
         raise InputError(f"the labels, {what}, must be whole numbers or text: got {y.dtype}.")
+    if y.dtype.kind in "uf" and len(y) and np.abs(y).max() >= LARGEST:
+        raise InputError(
+            f"the labels, {what}, must be whole numbers below 2**63: got {y.dtype} up to {np.abs(y).max()}. Save "
+            "larger ones as text."
+        )
     return classes_of_numbers(y.astype(np.int64), names)
+
+
+def _texts(values: Array) -> list[str]:
+    """Names as text; bytes, in which h5py and older files keep them, are UTF-8."""
+    plain = values.tolist()
+    return [value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value) for value in plain]

@@ -22,7 +22,7 @@ class Batches(Protocol):
     """Deals out a data set in batches of indices. Its whole state is (seed, epoch, position).
 
     notes: what the user should know about these batches, in words.
-    largest: samples of the largest batch, over all ranks.
+    largest: samples of the largest batch, over all ranks; of `ClassBatches` give or take two.
     """
 
     @property

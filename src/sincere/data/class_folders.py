@@ -17,7 +17,7 @@ OTHER_SOUND = frozenset([".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".aif
 def read_class_folders(folder: Path, settings: Settings) -> tuple[Samples, tuple[str, ...]]:
     """Images or WAV files of `folder`, each of the class that its first sub-folder names; and notes."""
     folders = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    files = {of.name: sorted(path for path in of.rglob("*") if _is_data(path)) for of in folders}
+    files = {of.name: sorted(path for path in of.rglob("*") if _is_data(path, of)) for of in folders}
     kind = settings.kind or _kind_of([path for some in files.values() for path in some], folder)
     if kind not in SUFFIXES:
         raise InputError(
@@ -37,8 +37,10 @@ def read_class_folders(folder: Path, settings: Settings) -> tuple[Samples, tuple
     return samples, tuple(notes)
 
 
-def _is_data(path: Path) -> bool:
-    return path.is_file() and not path.name.startswith(".")
+def _is_data(path: Path, folder: Path) -> bool:
+    """A file that is not hidden, nor in a hidden folder: copies and thumbnails lie in such."""
+    hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+    return path.is_file() and not hidden
 
 
 def _kind_of(files: Sequence[Path], folder: Path) -> Kind:

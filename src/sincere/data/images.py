@@ -22,6 +22,7 @@ from sincere.types import Kind
 SUFFIXES = frozenset([".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm"])
 PROBED = 500  # files whose headers are read to find the most common size
 LARGEST = 224  # pixels of the shorter side where the caller names no size: all images have to fit into memory
+EXIF_ORIENTATION = 0x0112
 THREADS = min(16, os.cpu_count() or 1)
 
 T = TypeVar("T")
@@ -98,10 +99,19 @@ def _in_threads(function: Callable[[Any], T], items: Any) -> list[T | Exception]
 
 
 def _header(path: Path) -> tuple[tuple[int, int], bool]:
-    """Height and width, and whether the image is grey."""
+    """Height and width as they are seen, and whether the image is grey."""
     pillow = bring("PIL.Image", extra="lab", purpose="reading image files")
     with pillow.open(path) as image:
-        return (image.height, image.width), _is_grey(image)
+        width, height = _size_seen(image)
+        return (height, width), _is_grey(image)
+
+
+def _size_seen(image: Any) -> tuple[int, int]:
+    """Width and height once the image is turned as its EXIF data says; 5 to 8 exchange the sides."""
+    width, height = image.size
+    if image.format == "PNG" and "exif" not in image.info:  # Pillow would decode it whole to look behind the pixels
+        return width, height
+    return (height, width) if image.getexif().get(EXIF_ORIENTATION, 1) in (5, 6, 7, 8) else (width, height)
 
 
 def _is_grey(image: Any) -> bool:
@@ -114,7 +124,7 @@ def _pixels(path: Path, form: Form) -> tuple[npt.NDArray[np.uint8], _Change]:
     operations = bring("PIL.ImageOps", extra="lab", purpose="reading image files")
     channels, height, width = form.shape
     with pillow.open(path) as opened:
-        change = _Change(opened.size != (width, height), channels == 1 and not _is_grey(opened))
+        change = _Change(_size_seen(opened) != (width, height), channels == 1 and not _is_grey(opened))
         opened.draft(None, (2 * width, 2 * height))  # lets a JPEG decode at a fraction of a far larger size
         operations.exif_transpose(opened, in_place=True)
         image = _opaque(opened, "L" if channels == 1 else "RGB", pillow)

@@ -1,7 +1,7 @@
 """Labelled samples in memory: what every reader returns and everything after it takes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import get_args
 
 import torch
@@ -27,12 +27,14 @@ class Form:
     shape: one sample's shape: (channels, height, width), (features,), (words, pieces) or (samples,).
     sample_rate: samples per second, for sound.
     buckets: text's pieces are numbered 1 to buckets − 1.
+    columns: a table's names of the features, by which another table's columns are put into this order.
     """
 
     kind: Kind
     shape: tuple[int, ...]
     sample_rate: int | None = None
     buckets: int | None = None
+    columns: tuple[str, ...] | None = field(default=None, compare=False, repr=False)  # arrays without names fit too
 
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, get_args(Kind))
@@ -44,6 +46,13 @@ class Form:
             raise InputError(f"sample_rate belongs to sound, and sound needs it: got {self.sample_rate}, {self.kind}.")
         if (self.kind == "text") != (self.buckets is not None):
             raise InputError(f"buckets belong to text, and text needs them: got {self.buckets}, {self.kind}.")
+        if self.columns is not None:
+            object.__setattr__(self, "columns", tuple(self.columns))
+            if self.kind != "array" or len(self.columns) != self.shape[0]:
+                raise InputError(
+                    f"columns must name each feature of an array: got {len(self.columns)} names for {self.shape}, "
+                    f"{self.kind}."
+                )
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +64,7 @@ class LabelledData:
         sound: float32 (n, samples) in [−1, 1], zeros after the end.
     labels: int64 (n,), 0 to len(class_names) − 1.
     shown: what a person would want to see of each sample: its text, its file's path.
-    sample_rate, buckets: of sound and of text, see `Form`.
+    sample_rate, buckets, columns: of sound, of text and of a table, see `Form`.
 
     >>> data = LabelledData(torch.eye(3), torch.tensor([0, 1, 1]), ("cat", "dog"), "array", "pets")
     >>> len(data), data.class_counts().tolist(), data.subset([1, 2]).labels.tolist()
@@ -72,6 +81,7 @@ class LabelledData:
     shown: tuple[str, ...] | None = None
     sample_rate: int | None = None
     buckets: int | None = None
+    columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, get_args(Kind))
@@ -90,7 +100,7 @@ class LabelledData:
         if self.shown is not None and len(self.shown) != samples:
             raise InputError(f"shown must have one text per sample: expected {samples}, got {len(self.shown)}.")
         self._check_classes()
-        _ = self.form  # checks sample_rate and buckets
+        _ = self.form  # checks sample_rate, buckets and columns
         if self.inputs.is_floating_point():
             check_finite(f"inputs of {self.name}", self.inputs)
 
@@ -114,7 +124,7 @@ class LabelledData:
     @property
     def form(self) -> Form:
         """What new samples have to be brought to, to go where these go."""
-        return Form(self.kind, tuple(self.inputs.shape[1:]), self.sample_rate, self.buckets)
+        return Form(self.kind, tuple(self.inputs.shape[1:]), self.sample_rate, self.buckets, self.columns)
 
     def class_counts(self) -> Tensor:
         """Number of samples of each class, (classes,)."""

@@ -122,8 +122,8 @@ def _in_form(
         shown = tuple(shown[i] for i in kept.tolist())
     inputs = rendered.inputs if all_kept else rendered.inputs[kept]
     name = legible(name)
-    data = LabelledData(inputs, renumbered, class_names, form.kind, name, shown, form.sample_rate, form.buckets)
-    return data, notes
+    about = (form.sample_rate, form.buckets, form.columns)
+    return LabelledData(inputs, renumbered, class_names, form.kind, name, shown, *about), notes
 
 
 def _readable(samples: Samples, rendered: Rendered, settings: Settings) -> tuple[torch.Tensor, tuple[str, ...]]:

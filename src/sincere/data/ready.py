@@ -21,12 +21,16 @@ LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as Pillow's conversion to grey
 
 @dataclass(frozen=True, eq=False)
 class Ready:
-    """Images uint8 (n, c, h, w), or features float32 (n, f)."""
+    """Images uint8 (n, c, h, w), or features float32 (n, f).
+
+    columns: the features' names, where they come from a table.
+    """
 
     inputs: Tensor
     classes: Classes
     kind: Kind
     shown: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if len(self.inputs) != len(self.classes):
@@ -38,14 +42,32 @@ class Ready:
         shape = tuple(self.inputs.shape[1:])
         if self.kind == "image" and settings.image_size is not None:
             shape = (shape[0], settings.image_size, settings.image_size)
-        return Form(self.kind, shape)
+        return Form(self.kind, shape, columns=self.columns)
 
     def render(self, form: Form) -> Rendered:
+        if self.columns is not None and form.columns is not None:
+            return Rendered(self.inputs[:, self._places(form.columns)])
         if tuple(self.inputs.shape[1:]) == form.shape:
             return Rendered(self.inputs)
         if self.kind == "image":
             return Rendered(fit_images(self.inputs, form.shape))
         raise InputError(f"every sample must have {form.shape[0]} features: got {self.inputs.shape[1]}.")
+
+    def _places(self, wanted: tuple[str, ...]) -> list[int]:
+        """Where the features of these names are: another table may have its columns in another order."""
+        own = self.columns or ()
+        missing, more = ([n for n in these if n not in those] for these, those in ((wanted, own), (own, wanted)))
+        if missing or more:
+            raise InputError(
+                f"its columns must be those to train on, {listed([repr(name) for name in wanted], 8)}: "
+                + " and ".join(
+                    f"it {what} {listed([repr(name) for name in names], 8)}"
+                    for what, names in (("lacks", missing), ("also has", more))
+                    if names
+                )
+                + ". Rename or remove them."
+            )
+        return [own.index(name) for name in wanted]
 
 
 def images_from(values: npt.NDArray[np.uint8], what: str) -> Tensor:

@@ -18,6 +18,7 @@ from sincere.errors import InputError
 from sincere.types import Kind
 
 LONGEST = 10.0  # seconds, where the caller names no length
+HEADER = 44  # bytes, at least, before the samples
 Clip = npt.NDArray[np.float32]
 T = TypeVar("T")
 
@@ -86,7 +87,9 @@ def _attempt(function: Callable[[Path], T]) -> Callable[[Path], T | Exception]:
     def attempt(path: Path) -> T | Exception:
         try:
             return function(path)
-        except (OSError, EOFError, wave.Error, ValueError) as error:
+        except MemoryError:
+            raise
+        except Exception as error:  # as of images: a broken header leads the reader into anything
             return error
 
     return attempt
@@ -95,7 +98,10 @@ def _attempt(function: Callable[[Path], T]) -> Callable[[Path], T | Exception]:
 def _header(path: Path) -> tuple[int, float]:
     """Rate and length in seconds."""
     with wave.open(str(path), "rb") as file:
-        return file.getframerate(), file.getnframes() / file.getframerate()
+        # Who writes into a pipe does not know the length, and leaves the largest number there is.
+        frame = file.getsampwidth() * file.getnchannels()
+        frames = min(file.getnframes(), max(path.stat().st_size - HEADER, 0) // frame)
+        return file.getframerate(), frames / file.getframerate()
 
 
 def read_wav(path: Path) -> tuple[Clip, int]:
@@ -108,6 +114,10 @@ def read_wav(path: Path) -> tuple[Clip, int]:
             frames = file.readframes(file.getnframes())
     except EOFError as error:
         raise ValueError("the file ends too early") from error
+    except RuntimeError as error:  # of `wave`, without a word
+        raise ValueError("the parts of the file do not have the lengths that it says") from error
+    if rate < 1:
+        raise ValueError("the file says 0 samples per second")
     if not frames:
         raise ValueError("the file holds no samples")
     frames = frames[: len(frames) - len(frames) % (width * channels)]

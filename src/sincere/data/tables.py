@@ -15,6 +15,7 @@ from sincere.errors import InputError
 
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # how a file of a spreadsheet's "Unicode text" begins
 DELIMITERS = ",;\t|"
+LONGEST_FIELD = 2**31 - 1  # characters; csv's own limit, 131,072, is less than a long document has
 # Where rows stood before they were shuffled or picked, which tells the class of data that was sorted by class.
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 SUFFIXES = frozenset({".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"})
@@ -58,7 +59,7 @@ def read_table(path: Path, settings: Settings) -> Table:
 
 def _read_csv(path: Path, encoding: str) -> Table:
     with path.open(encoding=encoding, newline="") as file:
-        opening = file.readline()
+        opening = next((line for line in file if line.strip()), "")
         file.seek(0)
         delimiter = "\t" if path.suffix.lower() == ".tsv" else max(DELIMITERS, key=opening.count)
         rows = list(_csv_rows(file, delimiter, path))
@@ -82,12 +83,15 @@ def _csv_rows(file: TextIO, delimiter: str, path: Path) -> Iterator[tuple[int, l
     Strict, since a quotation mark that nobody closes would otherwise swallow the rest of the file without a word.
     """
     reader = csv.reader(file, delimiter=delimiter, strict=True)
+    usual = csv.field_size_limit(LONGEST_FIELD)
     try:
         for row in reader:
             if any(field.strip() for field in row):
                 yield reader.line_num, row
     except csv.Error as error:
         raise InputError(f"{path} cannot be read as CSV near line {reader.line_num}: {error}.") from error
+    finally:
+        csv.field_size_limit(usual)
 
 
 def _check_header(header: Sequence[str], path: Path) -> None:
@@ -120,7 +124,7 @@ def _read_json_lines(path: Path, encoding: str) -> Table:
                 continue
             try:
                 row = json.loads(line)
-            except json.JSONDecodeError as error:
+            except (ValueError, RecursionError) as error:  # numbers of thousands of digits, lists in lists in lists
                 raise InputError(f"{path} must hold one JSON object a line: line {number}: {error}.") from error
             if not isinstance(row, dict):
                 raise InputError(f"{path} must hold one JSON object a line: line {number} is a {type(row).__name__}.")

@@ -47,7 +47,7 @@ def read_tabular(table: Table, settings: Settings) -> tuple[Samples, tuple[str, 
         columns[name] = numbers
     stacked = np.stack(list(columns.values()), axis=1)
     features = features_from(stacked, f"features of {table.path}", tuple(columns), table.lines)
-    return Ready(features, number_classes(labels), "array", _rows_in_words(columns)), tuple(notes)
+    return Ready(features, number_classes(labels), "array", _rows_in_words(columns), tuple(columns)), tuple(notes)
 
 
 def _rows_in_words(columns: Mapping[str, Numbers]) -> tuple[str, ...]:
@@ -109,7 +109,9 @@ def _combined(labels: Sequence[str], column: str, table: Table) -> list[str]:
 
 
 def _label(value: object) -> str:
-    """A class as text; 3.0 is class 3, as some writers know no integers."""
+    """A class as text; 3.0 is class 3, as some writers know no integers, and Parquet's bytes are UTF-8."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "backslashreplace")
     if isinstance(value, float):
         return "" if math.isnan(value) else str(int(value)) if value.is_integer() else str(value)
     return "" if value is None else str(value).strip()
@@ -159,7 +161,7 @@ def _numbers(values: Sequence[object]) -> Numbers | None:
     """A column as numbers, NaN where one is missing; None where it holds something else."""
     try:
         return np.fromiter(map(float, values), np.float64, len(values))  # type: ignore[arg-type]
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         numbers = [_number(value) for value in values]
         return None if None in numbers else np.array(numbers, np.float64)
 
@@ -169,6 +171,8 @@ def _number(value: object) -> float | None:
         return math.nan
     try:
         return float(value)  # type: ignore[arg-type]
+    except OverflowError:  # a whole number of hundreds of digits, refused as one that is not finite
+        return math.inf
     except (TypeError, ValueError):
         return None
 

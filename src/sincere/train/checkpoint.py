@@ -8,7 +8,7 @@ from torch import Tensor
 from sincere.errors import InputError
 from sincere.runs import Checkpoint
 from sincere.runs.tensor_files import load_into
-from sincere.train.meter import Meter
+from sincere.train.meter import Meter, check_weights
 from sincere.train.session import Session
 
 FORMAT = "sincere.checkpoint/1"
@@ -27,7 +27,9 @@ class Position:
 def run_state(session: Session, position: Position, meter: Meter) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Everything to resume from; all processes call it together, since each has a queue of its own."""
     parts = session.parts
-    session.temperature()  # raises where it has overflowed, which need not show in the loss: no state to go on from
+    # Either raises where something has overflowed that need not show in the loss yet: no state to go on from.
+    session.temperature()
+    check_weights(parts.optimizers.named.values())
     tensors: dict[str, Tensor] = {}
     modules = {"network": parts.network, "objective": parts.objective, "follower": parts.memory.follower}
     for name, module in modules.items():

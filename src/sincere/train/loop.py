@@ -1,5 +1,6 @@
 """Training, from a configuration to a run folder."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
@@ -12,6 +13,7 @@ from sincere.embeddings.embed import embed
 from sincere.runs import RunFolder, newest_checkpoint, newest_step, read_metrics, save_checkpoint, save_model
 from sincere.runs.files import explained_write
 from sincere.runs.folder import Split
+from sincere.runs.lock import only_here
 from sincere.train.batches import EpochPlan
 from sincere.train.checkpoint import Position, restore, run_state
 from sincere.train.config import DataConfig
@@ -75,20 +77,31 @@ def train(
     with joined_processes(device) as processes, callers_generators_restored(device):
         if processes.leader:
             check_folder(folder, config, resume=resume)
-        return _trained(config, folder, opened(config.data) if data is None else data, device, processes, show)
+        splits = opened(config.data) if data is None else data
+        return _trained(config, folder, splits, device, processes, show, resume=resume)
 
 
 def _trained(
-    config: TrainConfig, folder: RunFolder, splits: Splits, device: torch.device, processes: Processes, show: Show
+    config: TrainConfig,
+    folder: RunFolder,
+    splits: Splits,
+    device: torch.device,
+    processes: Processes,
+    show: Show,
+    *,
+    resume: bool,
 ) -> TrainedRun:
     """A function of its own, so that network and optimizers are gone when the processes part."""
     resumed = newest_step(folder.checkpoint) > 0
     session = build_session(config, splits, device, processes, weights_follow=resumed)
-    if processes.leader:  # last, so that a setting that cannot work leaves no folder behind
-        begin(folder, config, splits)
-    processes.wait()
-    with Interruption(quiet=not processes.leader) as asked, tuned_convolutions(device):
-        return Loop(session, folder, show).run(asked)
+    # Last, so that a setting that cannot work leaves no folder behind.
+    with only_here(folder.path) if processes.leader else nullcontext():
+        if processes.leader:
+            check_folder(folder, config, resume=resume)  # once more: others may have begun a run here meanwhile
+            begin(folder, config, splits)
+        processes.wait()
+        with Interruption(quiet=not processes.leader) as asked, tuned_convolutions(device):
+            return Loop(session, folder, show).run(asked)
 
 
 def opened(config: DataConfig) -> Splits:

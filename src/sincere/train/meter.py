@@ -1,6 +1,6 @@
 """What is measured while training: losses summed on the device and read once in a while."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from math import isfinite
 from time import perf_counter
@@ -26,6 +26,12 @@ def finite(value: float, name: str) -> float:
             "rate, a longer warm-up, optimizer.clip_norm, or bf16 in place of fp16 are the usual cures."
         )
     return value
+
+
+def check_weights(weights: Iterable[Tensor]) -> None:
+    """Refuse weights of which some are no numbers any more; waits for the device once."""
+    sums = [weight.detach().sum(dtype=torch.float64) for weight in weights]  # finite unless one of its terms is not
+    finite(float(torch.stack(sums).sum()) if sums else 0.0, "sum of the weights")
 
 
 @dataclass(frozen=True)

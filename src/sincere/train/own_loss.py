@@ -5,6 +5,7 @@ from typing import Any
 from torch import nn
 
 from sincere.checks import imported_factory
+from sincere.encoders.external import made_by
 from sincere.errors import OptionError
 
 
@@ -13,7 +14,7 @@ def own_loss(name: str, *, temperature: float, gather: bool, **options: Any) -> 
     factory = imported_factory(name, "loss")
     if gather:  # rows of other processes: only a loss that knows of them can be right
         options = {**options, "gather": True}
-    made = factory(temperature=temperature, **options)
+    made = made_by(name, factory, temperature=temperature, **options)
     if not isinstance(made, nn.Module):
         raise OptionError(f"{name} must return a torch.nn.Module: got {type(made).__name__}.")
     return made

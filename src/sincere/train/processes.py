@@ -5,13 +5,17 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
 
 from sincere.errors import OptionError
+
+MEETINGS = count()  # of this process with the others: a number for each
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,10 +97,7 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     if ours and int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        if device.type == "cuda":
-            dist.init_process_group("nccl", device_id=device)
-        else:
-            dist.init_process_group("gloo")
+        _meet(device)
     elif ours or not dist.is_available() or dist.get_world_size() == 1:
         yield Processes()
         return
@@ -108,3 +109,13 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
             # DDP holds on to the group from within cycles, and its threads must not be left to the interpreter's end.
             gc.collect()
             dist.destroy_process_group()
+
+
+def _meet(device: torch.device) -> None:
+    """Form the group. Each time under other names: torchrun's store outlives the group of a run before, and whoever
+    finds the addresses of that one in it waits for peers that have left."""
+    store, rank, world = next(rendezvous("env://"))
+    store = dist.PrefixStore(f"sincere/{next(MEETINGS)}", store)  # type: ignore[attr-defined]
+    on_gpu = device.type == "cuda"
+    how: dict[str, Any] = {"device_id": device} if on_gpu else {}
+    dist.init_process_group("nccl" if on_gpu else "gloo", store=store, rank=rank, world_size=world, **how)
