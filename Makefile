@@ -55,5 +55,6 @@ format: $(READY)  ## let ruff write the files as `check` wants them
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-clean:  ## remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+# What was built before goes into the next wheel too, removed modules included.
+clean:  ## remove the environment, caches and what was built
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist src/sincere.egg-info

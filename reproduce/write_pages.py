@@ -17,13 +17,13 @@ INTRODUCTION = """# The papers' claims, one by one
 
 <!-- Written by reproduce/write_pages.py from the results in reproduce/: edit those, not this page. -->
 
-`sincere reproduce` lists every claim, and `sincere reproduce NAME` runs one: it gives the paper's figure, ours with its
-interval and n, and a verdict by criteria that the result states. Each claim has up to three forms. The quick form needs
-two cores and about three minutes; where the paper trains on CIFAR, it trains on scikit-learn's digits. `--fast` trains on
-the real CIFAR images with the paper's settings, but a short network, 40 epochs and three seeds, in less than a minute of a
-GPU a run. `--full` has the paper's data and sizes. The page shows the largest form that was run, and says which where it
-is not the full one: a claim that holds on CIFAR need not hold on digits or after 40 epochs, nor the other way round.
-Questions that the papers leave open are *answered*, not reproduced.
+`sincere reproduce` lists every claim, and `sincere reproduce NAME` runs one: it gives the paper's figure, ours with
+its interval and n, and a verdict by criteria that the result states. Each claim has up to three forms. The quick form
+needs two cores and about three minutes; where the paper trains on CIFAR, it trains on scikit-learn's digits. `--fast`
+trains on the real CIFAR images with the paper's settings, but a short network, 40 epochs and three seeds, in less
+than a minute of a GPU a run. `--full` has the paper's data and sizes. The page shows the largest form that was run,
+and says which where it is not the full one: a claim that holds on CIFAR need not hold on digits or after 40 epochs,
+nor the other way round. Questions that the papers leave open are *answered*, not reproduced.
 """
 
 

@@ -1,12 +1,15 @@
 """cached_backward: the gradient of the whole batch, whatever the chunks."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
 
 import sincere.functional as SF
 from sincere import SINCERELoss, cached_backward
-from sincere.errors import InputError
+from sincere.errors import InputError, OptionError
+from sincere.losses.cached_backward import _RandomState
 
 LABELS = torch.arange(17) % 4
 
@@ -32,6 +35,50 @@ def test_equals_the_whole_batch_with_dropout_replayed(chunk_size):
     for got, want in zip(gradients(encoder), expected, strict=True):
         torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-12)
     assert torch.equal(torch.rand(3), noise_after)  # and leaves the generator where one pass would
+
+
+def test_autocast_around_it_does_not_lower_the_precision_of_the_loss():
+    """Autocast is on while it runs, backward passes and all; in one chunk it is the same computation."""
+    encoder, inputs = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4)), torch.randn(17, 6)
+
+    def loss(z):
+        return SF.sincere(z, LABELS, backend="dense")
+
+    with torch.autocast("cpu", torch.bfloat16):
+        value = loss(encoder(inputs))
+    value.backward()
+    expected = gradients(encoder)
+    encoder.zero_grad()
+    with torch.autocast("cpu", torch.bfloat16):
+        cached = cached_backward(encoder, inputs, loss, chunk_size=17)
+    assert cached.item() == value.item()
+    for got, want in zip(gradients(encoder), expected, strict=True):
+        assert torch.equal(got, want)
+
+
+@pytest.mark.parametrize("views_in_rows", [1, 2])
+def test_an_encoder_that_gives_another_number_of_rows_is_refused_before_the_loss(views_in_rows):
+    linear = nn.Linear(3, 2)
+
+    class Stacked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = linear
+
+        def forward(self, x):
+            return self.linear(x).repeat(2, 1) if views_in_rows == 2 else self.linear(x).mean(dim=0, keepdim=True)
+
+    loss = SINCERELoss(learnable_temperature=True)
+    with pytest.raises(InputError, match=r"one embedding per sample.*expected 5 rows"):
+        cached_backward(Stacked(), torch.randn(17, 3), lambda z: loss(z, LABELS), chunk_size=5)
+    assert linear.weight.grad is None
+    assert loss.log_temperature.grad is None
+
+
+@pytest.mark.parametrize("chunk_size", [0, 2.5, "4", True])
+def test_chunk_size_is_a_whole_number(chunk_size):
+    with pytest.raises(OptionError, match="chunk_size must be an integer, at least 1"):
+        cached_backward(nn.Linear(3, 2), torch.randn(17, 3), lambda z: SF.sincere(z, LABELS), chunk_size=chunk_size)
 
 
 def test_gradients_add_up_and_reach_the_loss():
@@ -173,3 +220,17 @@ def test_a_frozen_encoder_with_something_else_to_learn():
 def test_nothing_that_needs_a_gradient_is_refused(loss, message):
     with pytest.raises(InputError, match=message):
         cached_backward(nn.Linear(3, 2).requires_grad_(False), torch.randn(17, 3), loss, chunk_size=4)
+
+
+def test_noise_is_kept_of_the_device_that_the_encoder_moves_its_inputs_to(monkeypatch):
+    """Inputs on the CPU, an encoder on a GPU: dropout draws there."""
+    asked, given_back = [], []
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda device: asked.append(device) or f"state of {device}")
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: given_back.append((state, device)))
+    encoder = SimpleNamespace(
+        parameters=lambda: [SimpleNamespace(is_cuda=True, device="cuda:1")],
+        buffers=lambda: [SimpleNamespace(is_cuda=False, device="cpu")],
+    )
+    _RandomState(encoder, torch.randn(3, 2)).restore()
+    assert asked == ["cuda:1"]
+    assert given_back == [("state of cuda:1", "cuda:1")]

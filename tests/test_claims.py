@@ -10,6 +10,7 @@ import pytest
 import scipy.stats
 import torch
 import torch.nn.functional as F
+from matplotlib.figure import Figure
 
 import sincere.functional as SF
 from sincere.claims import (
@@ -22,6 +23,8 @@ from sincere.claims import (
     listing,
     markdown_table,
     reproduce,
+    set_loss,
+    supcon_training,
 )
 from sincere.claims import experiments as shared
 from sincere.claims.claim import Conditions
@@ -31,7 +34,7 @@ from sincere.claims.laboratory import Laboratory
 from sincere.claims.many_labels import PAIRS, PairedLabels, multi_hot, paired_digits
 from sincere.claims.objectives import contrastive, difference, objective
 from sincere.claims.sincere_accuracy import RATES, judged_rates
-from sincere.claims.statistics import over_seeds, with_fisher_interval
+from sincere.claims.statistics import below_zero, covers_zero, over_seeds, with_fisher_interval
 from sincere.claims.supcon_training import LimitedPositives, judged_against_baselines, judged_positives
 from sincere.errors import InputError, OptionError
 from sincere.recipes import find_recipe
@@ -173,6 +176,42 @@ def test_verdicts_follow_their_criteria():
     assert judged_rates(worse)[0] == "reproduced"
 
 
+def test_a_figure_without_an_interval_settles_no_criterion_that_asks_for_one():
+    """As from one seed: it is neither "the interval holds zero" nor "the interval ends below"."""
+    alone, better = Measured("difference", 0.0), measured(1.0, 0.5, 1.5)
+    assert "without it the interval holds zero: no" in judged_errors(better, alone, 1.0)[1]
+    assert "over the whole interval: no" in judged_errors(Measured("difference", 1.0), alone, 1.0)[1]
+    assert judged_errors(better, alone, 1.0)[0] == "partly"
+    assert judged_against_baselines(alone, alone)[0] == "not reproduced"
+    assert judged_positives(alone, alone)[0] == "not reproduced"
+    rates = {(loss, rate): Measured("top-1", 90.0) for loss in ("sincere", "supcon") for rate in RATES}
+    assert "6 of 6 and 0 of 4 hold" in judged_rates(rates)[1]
+    assert covers_zero(alone) is False
+    assert below_zero(Measured("difference", -1.0)) is True
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), -float("inf")])
+def test_figures_that_are_no_numbers_never_come_to_a_verdict(odd):
+    for figures in ((odd,), (0.0, odd, 1.0), (0.0, -1.0, odd)):
+        with pytest.raises(InputError, match="must be finite"):
+            Measured("difference", *figures)
+
+
+def test_the_whole_interval_is_drawn_also_where_it_ends_at_zero():
+    figure = Figure()
+    supcon_training._draw_positives(figure, [measured(5.0, 0.0, 10.0) for _ in supcon_training.POSITIVES])
+    (bars,) = figure.axes[0].containers
+    (segments,) = bars[2]
+    ends = {(float(segment[0][1]), float(segment[1][1])) for segment in segments.get_segments()}
+    assert ends == {(0.0, 10.0)}
+
+
+def test_the_set_losss_cost_is_told_for_each_of_the_others():
+    same = measured(0.1, -1.0, 1.0)
+    told = set_loss.answer([same, same], [measured(13.9, 13.0, 15.0), measured(14.8, 14.0, 16.0)])
+    assert told.endswith("takes 13.9 times as long as SINCERE and 14.8 times as long as SupCon.")
+
+
 @pytest.mark.parametrize("positives", [1, 3, 100])
 def test_limited_positives_are_the_equation(positives):
     """A float64 loop: the other view, then the next of the class in the order of the batch, view after view."""
@@ -214,7 +253,7 @@ def test_results_that_were_tampered_with_are_refused(tmp_path):
     for broken in ("[]", "{", json.dumps({"format": "other"}), text.replace('"partly"', '"certainly"')):
         with pytest.raises((InputError, OptionError)):
             ClaimResult.from_json(broken)
-    with pytest.raises(ValueError, match="Out of range"):
+    with pytest.raises(InputError, match="must be finite"):
         replace(result, measured=(measured(float("nan")),)).to_json()
 
 

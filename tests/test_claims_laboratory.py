@@ -166,6 +166,8 @@ def test_a_folder_that_cannot_be_written_is_found_before_anything_is_computed(tm
             module.reproduce("any", out=out)
     with pytest.raises(OptionError, match="seed must be a whole number"):
         module.reproduce("any", out=tmp_path / "out", seed=1.5)
+    with pytest.raises(OptionError, match="seed must be a whole number of at least 0: got -1"):
+        module.reproduce("any", out=tmp_path / "out", seed=-1)
     with monkeypatch.context() as without:
         without.setattr(module, "find_spec", lambda name: None)
         with pytest.raises(OptionError, match="matplotlib"):

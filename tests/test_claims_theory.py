@@ -181,6 +181,11 @@ def test_the_answer_on_temperature_reads_its_figures():
     assert "0.25 at |N| = 64" in information.answer(curve, {4: 1.0, 64: 0.25})
 
 
+def test_an_exponent_of_what_never_varies_is_zero_for_sure():
+    found = exponent("cost", [1, 2, 4], [3.0, 3.0, 3.0])
+    assert (found.value, found.low, found.high) == (0.0, 0.0, 0.0)
+
+
 def test_exponent_is_the_slope_of_logarithms():
     x, noise = np.array([1.0, 2.0, 4.0, 8.0]), np.array([1.0, 1.1, 0.95, 1.02])
     found = exponent("time", list(x), list(3 * x**1.5 * noise))

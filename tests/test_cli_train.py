@@ -79,13 +79,16 @@ def test_evaluate_with_it(data):
         (("blobs.npz", "--set", "colour=red"), "Settings begin with data, batches"),
         (("blobs.npz", "--set", "epochs"), "NAME=VALUE"),
         (("blobs.npz", "--set", "epochs=many"), "epochs must be a whole number: got 'many'"),
+        (("blobs.npz", "--set", "loss=supcon"), "'loss' is a group of settings: set one of them, loss.name, loss.temp"),
         (("blobs.npz", "--loss", "triplet"), "error: --loss must be one of 'sincere', 'supcon'"),
         (("blobs.npz", "--loss", "cross_entropie"), "'cross_entropy', 'fixed_simplex', 'package.module:factory': got"),
         (("blobs.npz", "--encoder", "resnet18"), "is for data of kind 'image', and blobs is of kind 'array': use mlp"),
         (("blobs.npz", "--encoder", "timm:resnet18"), "is for data of kind 'image', and blobs is of kind 'array'"),
+        (("blobs.npz", "--encoder", "mpl"), "--encoder must be one of 'resnet9'"),
         (("blobs.npz", "--optimizer", "adam"), "'sgd', 'adamw'"),
         (("blobs.npz", "--recipe", "leter"), "Did you mean 'letter'?"),
         (("--recipe", "letter"), "sincere train PATH --recipe letter"),
+        (("blobs.npz", "--recipe", "letter", "--epochs", "1"), "In proportion: --set schedule.warmup_epochs=0.05"),
         (("blobs.npz", "--config", "absent.json"), "there is no absent.json"),
         (("blobs.npz", "--out", "a", "--resume", "b"), "got both"),
         (("--resume", "nothing-here"), "DATA must be given"),
@@ -104,6 +107,42 @@ def test_refuses_in_one_line(data, tmp_path, words, message):
     assert message in line
     assert line.startswith("error: ")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["blobs.npz", "full"], "nothing is left behind"
+
+
+def test_a_warm_up_that_no_longer_fits_is_refused_with_what_fits(data):
+    """Settings of a run of 40 epochs, asked to take 1; what somebody gives by hand is nobody's proportion."""
+    Path("long.json").write_text('{"epochs": 40, "schedule": {"warmup_epochs": 2}}')
+    words = ("train", data, "--config", "long.json", *FAST, "--epochs", "1", "--out", "short", "--quiet")
+    line = refused(*words)
+    assert "these settings have 2 of 40, and 1 epoch is asked for" in line
+    advice = line.partition("In proportion: ")[2].split()
+    assert advice == ["--set", "schedule.warmup_epochs=0.05"]
+    assert "In proportion" not in refused(*words, "--set", "schedule.warmup_epochs=3")
+    done(*words, *advice)
+    assert TrainConfig.load("short").schedule.warmup_epochs == 0.05
+
+
+def test_settings_in_a_file_must_be_groups_and_leave_something_of_a_recipe(data):
+    Path("odd.json").write_text('{"epochs": 4, "schedule": 3}')
+    assert "schedule in odd.json must be a group of settings by name: got 3" in refused(
+        "train", data, "--config", "odd.json", "--epochs", "1"
+    )
+    Path("whole.json").write_text(json.dumps(TrainConfig().to_json()))
+    words = ("train", data, "--recipe", "letter", "--config")
+    assert "nothing of the recipe 'letter' would be left: give one of them" in refused(*words, "whole.json")
+    Path("part.json").write_text('{"epochs": 2}')
+    done(*words, "part.json", "--out", "run", "--quiet")
+    assert TrainConfig.load("run").epochs == 2
+    assert TrainConfig.load("run").batches.size == RECIPES["letter"].config.batches.size
+
+
+def test_a_tilde_that_the_shell_left_is_the_home_folder(data, monkeypatch):
+    monkeypatch.setenv("HOME", str(data.parent / "home"))
+    done("train", data, *FAST, "--out=~/run", "--quiet")
+    assert RunFolder(data.parent / "home" / "run").finished
+    assert not Path("~").exists()
+    done("evaluate", "~/run", "--methods", "knn")
+    assert "no folder ~nobody-of-this-name/run" in refused("evaluate", "~nobody-of-this-name/run")
 
 
 def test_advice_is_what_one_can_type(tmp_path):

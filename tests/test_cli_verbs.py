@@ -8,6 +8,7 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -154,6 +155,20 @@ def test_compare(runs):
     told = parsed("compare", runs / "supcon", runs / "sincere", "--method", "retrieval", "--metric", "map@r")
     assert told["names"] == ["supcon", "sincere"]
     assert told["differences"][0]["verdict"] in ("real", "unclear", "none")
+
+
+def test_compare_says_how_to_evaluate_by_what_is_missing(runs, tmp_path):
+    words = ("compare", runs / "sincere", runs / "supcon", "--method", "linear-paper")
+    line = refused(*words)
+    again = line.partition(f"{runs / 'sincere'} must have been evaluated by linear_paper: its evaluation.json has ")[2]
+    assert again.endswith(
+        f"sincere evaluate {runs / 'sincere'} --methods knn,class_means,linear,retrieval,linear_paper"
+    )
+    copied = shutil.copytree(runs / "sincere", tmp_path / "copied")
+    done("evaluate", copied, "--methods", "knn")
+    assert f"sincere evaluate {copied} --methods knn,retrieval" in refused(
+        "compare", copied, runs / "supcon", "--method", "retrieval", "--metric", "map@r"
+    )
 
 
 def test_embed(runs):
@@ -428,3 +443,21 @@ def test_reproduce(tmp_path):
     assert "unknown claim" in refused("reproduce", "lema-2")
     assert "NAME=PATH" in refused("reproduce", "table-2", "--full", "--data", "cifar10")
     assert "--data cifar10=PATH" in refused("reproduce", "table-2", "--full", "--out", tmp_path)
+    assert "Did you mean 'cifar100'?" in refused("reproduce", "table-2", "--fast", "--data", "cifa100=x")
+    assert "ask for --fast or --full" in refused("reproduce", "table-2", "--data", "cifar10=x", "--out", tmp_path)
+    (tmp_path / "file").write_text("")
+    assert refused("reproduce", "lemma-2", "--out", tmp_path / "file").endswith("Choose another: --out ….")
+
+
+def test_a_claim_whose_run_was_stopped_ends_as_training_does(tmp_path, monkeypatch):
+    def stopped(config, **words):
+        return SimpleNamespace(finished=False, exit_code=130)  # as `train` does after Ctrl-C
+
+    monkeypatch.setattr("sincere.claims.laboratory.train", stopped)
+    result = call("reproduce", "figure-2", "--out", tmp_path)
+    assert result.exit_code == 130
+    assert result.stderr.splitlines()[-1] == (
+        f"error: {tmp_path / 'runs' / 'digits-sincere-0'} was stopped: run the same command again to go on with it."
+    )
+    assert result.stdout == ""
+    assert not (tmp_path / "figure-2" / "quick.json").exists()

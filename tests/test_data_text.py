@@ -9,8 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sincere.data import hash_texts
-from sincere.data.text import BUCKETS, tokens, words_for
+from sincere.data import Form, hash_texts
+from sincere.data.text import BUCKETS, has_words, tokens, words_for
+from sincere.data.texts import texts_from
 from sincere.errors import InputError, OptionError
 
 
@@ -40,6 +41,19 @@ def test_pieces_are_the_word_the_pair_and_its_characters():
     assert hashed[2] == [0] * 16
 
 
+@pytest.mark.parametrize("pieces", [1, 2, 3])
+def test_a_word_that_comes_again_has_its_own_pair_each_time(pieces):
+    texts = ["my card my", "", "card card my card"]
+    hashed = hash_texts(texts, words=3, pieces=pieces).tolist()
+    for text, rows in zip(texts, hashed, strict=True):
+        words = text.split()[:3]
+        for place, word in enumerate(words):
+            before = words[place - 1] if place else ""
+            expected = [f"word {word}", f"pair {before} {word}", f"gram <{word[:2]}"]
+            assert rows[place] == [number(piece, BUCKETS) for piece in expected[:pieces]]
+        assert rows[len(words) :] == [[0] * pieces] * (3 - len(words))
+
+
 def test_a_long_word_keeps_runs_from_its_beginning_to_its_end():
     word = "cryptocurrency"
     hashed = hash_texts([word], words=1, pieces=8)[0, 0].tolist()
@@ -64,6 +78,7 @@ def test_any_text_gives_numbers_in_range_and_nothing_after_nothing(texts, words,
 @given(st.text(alphabet=st.characters(codec="ascii"), max_size=60))
 def test_tokens_lose_nothing_but_space_and_case(text):
     assert "".join(tokens(text)) == re.sub(r"[\s\x1c-\x1f]", "", text.lower())
+    assert has_words(text) == bool(tokens(text))
 
 
 def test_tokens_of_other_scripts():
@@ -88,3 +103,10 @@ def test_refuses_what_is_no_list_of_texts():
         hash_texts(["a"], words=0)
     with pytest.raises(OptionError, match="buckets must be a whole number of at least 2: got 1"):
         hash_texts(["a"], words=1, buckets=1)
+
+
+def test_a_text_that_just_fits_is_not_cut():
+    samples = texts_from(["one two", "one two three", "one two !", "one"], list("abab"), range(4), "made up")
+    assert samples.render(Form("text", (3, 2), buckets=50)).notes == ()
+    (note,) = samples.render(Form("text", (2, 2), buckets=50)).notes
+    assert note.startswith("2 of 4 texts are longer than 2 words")

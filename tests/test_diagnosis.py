@@ -52,11 +52,12 @@ def test_floors_are_reached_at_the_simplex():
 
 @pytest.mark.parametrize("temperature", [0.05, 0.07, 0.1])
 @pytest.mark.parametrize("members", [4, 60])
-def test_nothing_is_pushed_apart_at_the_simplex(members, temperature):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_nothing_is_pushed_apart_at_the_simplex(dtype, members, temperature):
     """softmax = 1/(|P| + |N| e^{-g}) is below 1/|P| there, if only by what float32 does not see."""
     for classes in (5, 10):
         labels = torch.arange(classes).repeat_interleave(members)
-        centres = torch.eye(classes) - 1 / classes
+        centres = torch.eye(classes, dtype=dtype) - 1 / classes
         found = sincere.diagnose(centres[labels], labels, temperature=temperature, set_loss=False)
         assert found.repulsion == 0
 
@@ -87,6 +88,8 @@ def test_floors_of_the_papers_batch():
         (torch.zeros(6, 3), [0, 0, 1, 1, 2, 2], "zero"),
         (torch.full((6, 3), math.nan), [0, 0, 1, 1, 2, 2], "NaN"),
         (torch.ones(6, 3), [0, 0, 1, 1, 2, 2], "collapsed to one point"),
+        (torch.ones(9, 3), [0, 0, 1, 1, 2, 2, -1, -1, -1], "log(n − 1) = 1.61"),
+        (torch.randn(6, 3), [4, 4, 4, -1, -1, -1], "every labelled sample of this batch has class 4"),
         (torch.randn(12, 2), [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5], "do not fit a regular simplex in 2 dimensions"),
         ((torch.eye(3) - 1 / 3).repeat(8, 1) + 0.05 * torch.randn(24, 3), [0, 1, 2] * 8, "consider SINCERE"),
     ],

@@ -173,6 +173,8 @@ NUMBERED = "torch.as_tensor(np.unique(labels, return_inverse=True)[1])"
         (lambda: SF.sincere(Z.view(3, 2, 3), Y), InputError, ["expected (3,)", "one label a sample", "2 views"]),
         (lambda: SF.soft_label(Z.view(3, 2, 3), HOT.float()), InputError, ["(3, classes)", "one label a sample"]),
         (lambda: sincere.LabelQueue(4, 3).enqueue(Z.view(3, 2, 3), Y), InputError, ["one label a sample"]),
+        (lambda: SF.soft_label(Z, HOT, positives="jaccard"), OptionError, ["multi-hot", "leave it out", "pairs"]),
+        (lambda: sincere.SoftLabelLoss(positives="jaccard"), OptionError, ["multi-hot", "leave it out", "pairs"]),
     ],
 )
 def test_message(call, error, words):

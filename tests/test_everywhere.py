@@ -160,3 +160,13 @@ def test_a_temperature_of_any_shape_and_type_changes_nothing_but_the_scale(case)
     expected = case.call(z, labels, temperature=0.2, reduction="none")
     for temperature in (torch.full((1, 1), 0.2, dtype=torch.float64), torch.full((1,), 0.2), torch.tensor(0.2)):
         torch.testing.assert_close(case.call(z, labels, temperature=temperature, reduction="none"), expected)
+
+
+@pytest.mark.parametrize("backend", ["auto", *BACKENDS])
+@pytest.mark.parametrize("loss", [SF.sincere, SF.supcon, SF.spread], ids=lambda loss: loss.__name__)
+def test_tensors_without_values_give_shapes(loss, backend):
+    z = torch.empty(30, 2, 4, device="meta", requires_grad=True)
+    value = loss(z, torch.empty(30, dtype=torch.int64, device="meta"), backend=backend)
+    value.backward()
+    assert value.shape == ()
+    assert z.grad.shape == z.shape

@@ -1,6 +1,8 @@
 """Simplex, neural collapse, spectrum, CKA, robustness and detection: against NumPy, SciPy and scikit-learn."""
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -68,6 +70,19 @@ def test_simplex_conditions_from_their_definitions():
     assert conditions.largest_deviation == pytest.approx(np.abs(across + 1 / 4).max(), abs=1e-7)
     own = [row @ means[label] / norms[label] for row, label in zip(rows, labels, strict=True)]
     assert conditions.within_collapse == pytest.approx(np.mean(own), abs=1e-7)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="others count the memory of a process in other units")
+def test_a_simplex_of_many_classes_takes_no_vector_for_every_pair():
+    code = (
+        "import resource, torch; from sincere.embeddings import EmbeddingSet; from sincere.geometry import *\n"
+        "vectors = torch.randn(1400, 128, generator=torch.Generator().manual_seed(0))\n"
+        "found = EmbeddingSet.from_arrays(vectors, torch.arange(1400) % 700)\n"
+        "def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "before = peak(); simplex_conditions(found); print((peak() - before) // 1024)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(run.stdout) < 120  # MB; a vector for every pair of means would be 250, and their differences as much
 
 
 def test_classes_without_samples_are_left_out():

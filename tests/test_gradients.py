@@ -7,7 +7,7 @@ from torch.autograd import gradcheck, gradgradcheck
 
 import oracles
 import sincere.functional as SF
-from loss_table import BACKENDS, LOSSES, flat, rows_of
+from loss_table import BACKENDS, LOSSES, REDUCTIONS, flat, rows_of
 
 LABELS = torch.tensor([0, 0, 1, 1, 0, 0, 2, 2])
 
@@ -64,6 +64,49 @@ def test_tiled_refuses_a_second_derivative():
     (gradient,) = torch.autograd.grad(loss, z, create_graph=True)
     with pytest.raises(RuntimeError, match="dense"):
         gradient.sum().backward()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": "saddle", "backend": "dense"},
+        {"method": "exact", "backend": "tiled"},
+        {"method": "exact", "similarity": lambda a, c: a @ c.T},
+    ],
+)
+def test_the_set_loss_refuses_a_second_derivative_that_would_be_wrong(options):
+    z = torch.randn(6, 3, requires_grad=True)
+    (gradient,) = torch.autograd.grad(SF.set_nce(z, LABELS[:6], **options), z, create_graph=True)
+    with pytest.raises(RuntimeError, match=r'backend="dense" and method="exact"'):
+        gradient.square().sum().backward()
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # torch's own, of its first dual tensor
+@pytest.mark.parametrize("loss", [SF.sincere, SF.set_nce])
+def test_forward_mode_is_right_or_refused(loss):
+    """Operators of torch.library would drop the tangents, and the derivative would be 0 without a word."""
+    z, direction = torch.randn(2, 8, 3, dtype=torch.float64)
+
+    def slope(backend):
+        return torch.func.jvp(lambda x: loss(x, LABELS, backend=backend), (z,), (direction,))[1].item()
+
+    step = 1e-6
+    ahead, behind = (loss(z + sign * step * direction, LABELS, backend="dense").item() for sign in (1, -1))
+    assert slope("dense") == pytest.approx((ahead - behind) / (2 * step), rel=1e-6)
+    with pytest.raises(RuntimeError, match=r'forward mode.*Pass backend="dense"'):
+        slope("tiled")
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_weights_that_are_learned_get_a_gradient(backend, reduction):
+    z = torch.randn(8, 3, dtype=torch.float64)
+    weights = (torch.rand(8, dtype=torch.float64) + 0.1).requires_grad_()
+    hot = torch.nn.functional.one_hot(LABELS, 3)
+    for labels in (LABELS, hot):
+        assert gradcheck(
+            lambda w, y=labels: SF.supcon(z, y, weights=w, reduction=reduction, backend=backend), (weights,)
+        )
 
 
 def pair_gradients(call, z, labels, **options):

@@ -213,3 +213,38 @@ def test_a_loss_of_ones_own_may_add_options_and_parameters():
     assert torch.equal(Mine(margin=0.4)(z, y), SF.eps_supinfonce(z, y, epsilon=0.4))
     with pytest.raises(OptionError, match="form must be one of"):
         Scaled(scale=3, form="up")
+
+
+class Learned(torch.nn.Module):
+    """A similarity with a parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.form = torch.nn.Parameter(torch.eye(4))
+
+    def forward(self, a, c):
+        return a @ self.form @ c.T
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        (lambda: {"similarity": Learned()}, "similarity.form"),
+        (lambda: {"temperature": torch.nn.Parameter(torch.tensor(0.2))}, "given_temperature"),
+    ],
+)
+def test_what_is_learned_in_an_option_is_found_by_optimizers_and_kept(options, name):
+    z, y = torch.randn(6, 4), torch.tensor([0, 0, 1, 1, 2, 2])
+    loss = sincere.SupConLoss(**options())
+    found = dict(loss.named_parameters())
+    assert list(found) == [name]
+    assert list(loss.state_dict()) == [name]
+    loss(z, y).backward()
+    assert found[name].grad.any()
+    before = loss(z, y)
+    torch.optim.SGD(loss.parameters(), lr=1e-3).step()
+    assert loss(z, y) != before
+    twin = sincere.SupConLoss(**options())
+    twin.load_state_dict(loss.state_dict())
+    assert torch.equal(twin(z, y), loss(z, y))
+    assert torch.equal(copy.deepcopy(loss)(z, y), loss(z, y))

@@ -181,6 +181,17 @@ def test_contrasts_of_a_higher_precision(backend, reduction):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("targets", ["classes", "pairs"])
+def test_soft_labels_that_are_no_numbers_show(targets, backend):
+    """A teacher that overflowed, or 0/0 in a pair's weight: without a word every anchor would carry no loss."""
+    labels = torch.rand(6, 6)
+    labels[2, 3] = torch.nan
+    values = SF.soft_label(torch.randn(6, 3), labels, targets=targets, backend=backend, reduction="none")
+    assert values[2].isnan()
+    assert SF.soft_label(torch.randn(6, 3), labels, targets=targets, backend=backend).isnan()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_pair_weights(backend):
     z, _ = batch()
     weights = torch.rand(12, 12, dtype=torch.float64) * (torch.rand(12, 12) > 0.5)

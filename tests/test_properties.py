@@ -294,3 +294,28 @@ def test_similarity_of_the_callers_own():
         by_dot = case.call(embeddings, classes, *queue, similarity=lambda a, c: a @ c.T, **options)
         plain = case.call(embeddings, classes, *queue, similarity="dot", **options)
         torch.testing.assert_close(by_dot, plain, rtol=1e-10, atol=1e-12)
+
+
+def test_the_spread_loss_takes_a_similarity_that_looks_at_the_batch():
+    """s_tt' is the matrix's own entry: a similarity that centres its batches gives others for a part of them."""
+
+    def centred(a, c):
+        return (a - c.mean(dim=0)) @ (c - c.mean(dim=0)).T
+
+    views = torch.randn(5, 2, 3, dtype=torch.float64) + 3 * torch.arange(2).view(1, 2, 1)
+    labels = torch.tensor([0, 0, 1, 1, 2])
+    rows, classes = views.flatten(0, 1), labels.repeat_interleave(2).tolist()
+    s = centred(rows, rows) / 0.4
+    values = []
+    for t in range(10):
+        positives = [p for p in range(10) if p != t and classes[p] == classes[t]]
+        negatives = s[t, [j for j in range(10) if classes[j] != classes[t]]].logsumexp(0)
+        sincere_term = sum(torch.logaddexp(s[t, p], negatives) - s[t, p] for p in positives) / len(positives)
+        values.append(0.7 * sincere_term + 0.3 * (s[t, positives].logsumexp(0) - s[t, t ^ 1]))
+    found = SF.spread(views, labels, alpha=0.3, temperature=0.4, similarity=centred)
+    torch.testing.assert_close(found, torch.stack(values).mean())
+    queue = torch.randn(4, 3, dtype=torch.float64)
+    queued = SF.spread(views, labels, queue, torch.arange(4), include_batch=True, similarity=lambda a, c: a @ c.T)
+    torch.testing.assert_close(
+        queued, SF.spread(views, labels, queue, torch.arange(4), include_batch=True, similarity="dot")
+    )

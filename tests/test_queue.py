@@ -7,6 +7,7 @@ import torch
 
 import sincere.functional as SF
 from sincere import LabelQueue
+from sincere.errors import OptionError
 
 
 def rows(*numbers):
@@ -74,3 +75,9 @@ def test_writing_between_forward_and_backward_is_safe(backend):
     loss.backward()
     assert z.grad.isfinite().all()
     assert not queue.embeddings.requires_grad
+
+
+@pytest.mark.parametrize(("size", "dim", "classes"), [(True, 2, None), (2, True, None), (0, 2, None), (2, 2, True)])
+def test_sizes_are_whole_numbers(size, dim, classes):
+    with pytest.raises(OptionError, match=r"must be.* integer"):
+        LabelQueue(size, dim, classes=classes)

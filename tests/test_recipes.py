@@ -176,6 +176,8 @@ def test_the_page_shows_the_figures_that_are_kept():
     shown = figures.PAGE.read_text().partition(figures.START)[2].partition(figures.END)[0].strip()
     assert shown.splitlines() == list(figures.table(kept)), "run python benchmarks/recipe_figures.py"
     assert figures.reached(kept) in figures.README.read_text()
+    on_cpu = [np.mean(one["seconds"]) for one in kept.values() if "threads" in one["hardware"]]
+    assert f"in {min(on_cpu):.0f} to {max(on_cpu):.0f} seconds" in figures.reached(kept), "no time is typed by hand"
     assert figures.fast(kept) in figures.FAST_PAGE.read_text()
     for name, document in kept.items():
         means = [100 * value for value in document["top1"]["knn"]]

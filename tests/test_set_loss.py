@@ -123,3 +123,10 @@ def test_against_brute_force_on_a_whole_batch():
     z, labels = torch.randn(9, 3, dtype=torch.float64), torch.tensor([0, 0, 0, 0, 1, 1, 1, 2, 2])
     values = oracles.set_nce(oracles.batch_from_labels(z.numpy(), labels.numpy(), 0.1))
     assert SF.set_nce(z, labels).item() == pytest.approx(sum(values) / 9, rel=1e-12)
+
+
+def test_the_tilt_has_the_digits_of_the_scores():
+    """All scores alike: σ(λ) = k/m. A bracket computed in float32 would not hold λ."""
+    s = torch.zeros(1, 7, dtype=torch.float64)
+    tilt = subsets.balancing_tilt(s, torch.ones_like(s, dtype=torch.bool), torch.tensor([3]))
+    assert tilt.item() == pytest.approx(math.log(3 / 4), rel=1e-14)

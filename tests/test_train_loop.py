@@ -932,3 +932,11 @@ def test_training_leaves_the_first_layer_and_moves_everything_else(optimizer):
         made.step(plan.batch(place), step=place, epochs_before=0, share=1.0)
     same = {name for name, value in made.parts.network.named_parameters() if torch.equal(value, before[name])}
     assert same == {"model.encoder.stem.weight"}
+
+
+def test_without_safetensors_nothing_is_begun(monkeypatch, tmp_path):
+    """Weights could not be saved: better to say so before the first step than after the last."""
+    monkeypatch.setitem(sys.modules, "safetensors.torch", None)
+    with pytest.raises(InputError, match=r"safetensors, which is not installed: pip install"):
+        run(tmp_path / "run")
+    assert not (tmp_path / "run").exists()

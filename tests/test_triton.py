@@ -65,6 +65,20 @@ def test_contrasts_weights_and_reductions(case, include_batch):
         assert_close(candidate, truth, 1e-5)
 
 
+@pytest.mark.parametrize("case", KERNEL_LOSSES, ids=repr)
+def test_contrasts_whose_class_no_anchor_has(case):
+    """They are negatives of every anchor, also beside contrasts of a class whose anchors fill whole tiles."""
+    labels = torch.zeros(110, dtype=torch.int64, device=DEVICE)
+    labels[-10:] = 1
+    z, labels, _ = rows_of(case, torch.randn(110, 8, device=DEVICE), labels)
+    contrasts = torch.randn(20, 8, device=DEVICE)
+    contrast_labels = torch.arange(20, device=DEVICE) % 5 - 2  # no anchor has -2 and 2; -1 is unlabelled
+    options = {"include_batch": True, "ignored_as_negatives": True, "temperature": 0.3}
+    truth = results(case, z.double(), labels, contrasts.double(), contrast_labels, backend="dense", **options)
+    candidate = results(case, z, labels, contrasts, contrast_labels, backend="triton", **options)
+    assert_close(candidate, truth, 1e-5)
+
+
 @pytest.mark.parametrize("temperature", [0.1, 0.01])
 @pytest.mark.parametrize("case", KERNEL_LOSSES, ids=repr)
 def test_bounded_and_unbounded_logits(case, temperature):

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from sincere.claims.laboratory import Laboratory
 from sincere.claims.record import Form, Measured, Verdict
-from sincere.errors import InputError
+from sincere.errors import InputError, OptionError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Row = Mapping[str, Any]
+CIFAR = ("cifar10", "cifar100")
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,9 @@ class Claim:
     one_will_do: bool = False
 
     def check_data(self, conditions: Conditions) -> None:
-        """Refuse what has not the data that it needs, before anything is trained."""
+        """Refuse what has not the data that it needs, before anything is trained; and CIFAR for a quick form."""
+        if unread := [name for name in conditions.data if name in CIFAR and conditions.form == "quick"]:
+            raise OptionError(f"quick forms do not read {unread[0]}: ask for --fast or --full (form=… in Python).")
         if conditions.form == "quick" or (self.one_will_do and any(name in conditions.data for name in self.needs)):
             return
         for name in self.needs:

@@ -8,7 +8,7 @@ from sincere.claims.experiments import Experiment, cifar, few_digits
 from sincere.claims.objectives import Side, accuracy, contrastive, counted, difference, objective
 from sincere.claims.pictures import COLOURS
 from sincere.claims.record import Measured, Verdict
-from sincere.claims.statistics import over_seeds, with_fisher_interval
+from sincere.claims.statistics import covers_zero, over_seeds, with_fisher_interval
 from sincere.geometry import neural_collapse, simplex_conditions
 from sincere.train import OptimizerConfig, ScheduleConfig, ViewsConfig
 
@@ -97,8 +97,9 @@ def errors(conditions: Conditions) -> Outcome:
 def judged_errors(gain: Measured, without: Measured, least_help: float) -> tuple[Verdict, str]:
     """Better with augmentation, alike without, and augmentation helps everybody."""
     holds = {
-        "SupCon is better than cross-entropy with augmentation, over the whole interval": (gain.low or 0.0) > 0,
-        "without it the interval holds zero": (without.low or 0.0) <= 0 <= (without.high or 0.0),
+        "SupCon is better than cross-entropy with augmentation, over the whole interval": gain.low is not None
+        and gain.low > 0,
+        "without it the interval holds zero": covers_zero(without),
         "augmentation helps all three": least_help > 0,
     }
     verdict: Verdict = "reproduced" if all(holds.values()) else "partly" if any(holds.values()) else "not reproduced"
@@ -109,7 +110,7 @@ def judged_errors(gain: Measured, without: Measured, least_help: float) -> tuple
 def _draw_errors(figure: "Figure", measured: list[Measured]) -> None:
     axis = figure.subplots()
     for place, one in enumerate(measured):
-        low, high = (one.value if end is None else end for end in (one.low, one.high))
+        low, high = one.ends
         reach = [[one.value - low], [high - one.value]]
         axis.errorbar(one.value, place, xerr=reach, fmt="o", capsize=4, color=COLOURS[place % 3])
         if one.paper:

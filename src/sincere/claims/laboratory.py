@@ -19,6 +19,14 @@ from sincere.train.progress import Show
 SAMPLES = "the training samples"  # what a linear probe is fitted on, unless views are asked for
 
 
+class StoppedError(InputError):
+    """A run was stopped by a signal before its end; everything up to it is saved."""
+
+    def __init__(self, words: str, exit_code: int) -> None:
+        super().__init__(words)
+        self.exit_code = exit_code  # of a process that ends for it, as `TrainedRun` has it
+
+
 @dataclass(frozen=True)
 class Trained:
     """A finished run, by its folder."""
@@ -117,5 +125,5 @@ class Laboratory:
             return Trained(run)
         done = train(config, run=run.path, resume=True, data=data, show=self.show)
         if not done.finished:
-            raise InputError(f"{run.path} was stopped: run the same command again to go on with it.")
+            raise StoppedError(f"{run.path} was stopped: run the same command again to go on with it.", done.exit_code)
         return Trained(run)

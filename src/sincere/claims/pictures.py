@@ -19,7 +19,7 @@ def draw_intervals(figure: "Figure", measured: Sequence[Measured], label: str, *
     if zero:
         axis.axvline(0, color="0.5", linestyle=":", linewidth=1)
     for place, one in enumerate(measured):
-        low, high = (one.value if end is None else end for end in (one.low, one.high))
+        low, high = one.ends
         reach = [[max(one.value - low, 0)], [max(high - one.value, 0)]]
         axis.errorbar(one.value, place, xerr=reach, fmt="o", color=COLOURS[place % len(COLOURS)], capsize=4)
         if (paper := _as_number(one.paper)) is not None:

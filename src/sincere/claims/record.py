@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, dataclass
+from math import isfinite
 from types import UnionType
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -33,6 +34,14 @@ class Measured:
             figure = getattr(self, name)
             if not isinstance(figure, (int, float)) and (figure is not None or name == "value"):
                 raise InputError(f"{name} of {self.what!r} must be a number: got {figure!r}.")
+            if figure is not None and not isfinite(figure):  # no criterion could be judged by it, no JSON hold it
+                raise InputError(f"{name} of {self.what!r} must be finite: got {figure}.")
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Of the interval; the figure itself where there is none."""
+        low, high = (self.value if end is None else end for end in (self.low, self.high))
+        return low, high
 
     def __str__(self) -> str:
         interval = "" if self.low is None or self.high is None else f" ({number(self.low)} to {number(self.high)})"

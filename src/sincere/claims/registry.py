@@ -1,5 +1,7 @@
 """All claims, in the order of the papers."""
 
+from collections.abc import Iterable
+
 from sincere.checks import did_you_mean
 from sincere.claims.batch_sums import BATCH_SUMS
 from sincere.claims.claim import Claim
@@ -57,3 +59,13 @@ def find_claim(name: str) -> Claim:
             return claim
     hint = did_you_mean(name, [claim.name for claim in CLAIMS])
     raise OptionError(f"unknown claim {name!r}.{hint} `sincere reproduce` lists all {len(CLAIMS)}.")
+
+
+def check_known(data: Iterable[str]) -> None:
+    """Refuse a data set that no claim reads: one that is misspelt would be left out without a word."""
+    known = list(dict.fromkeys(needed for claim in CLAIMS for needed in claim.needs))
+    for name in data:
+        if name not in known:
+            raise OptionError(
+                f"claims read {', '.join(known)}: got data by the name of {name!r}.{did_you_mean(name, known)}"
+            )

@@ -14,7 +14,7 @@ from sincere.checks import check_choice
 from sincere.claims.claim import Conditions, Outcome
 from sincere.claims.laboratory import Laboratory
 from sincere.claims.record import ClaimResult, Form
-from sincere.claims.registry import find_claim
+from sincere.claims.registry import check_known, find_claim
 from sincere.errors import OptionError
 from sincere.runs import provenance
 from sincere.runs.files import write_atomically
@@ -68,8 +68,8 @@ def reproduce(
         show: how training shows its progress.
     """
     check_choice("form", form, get_args(Form))
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise OptionError(f"seed must be a whole number: got {seed!r}.")
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise OptionError(f"seed must be a whole number of at least 0: got {seed!r}.")
     claim, place = find_claim(name), Path(out)
     if form == "fast" and not any(needed.startswith("cifar") for needed in claim.needs):
         raise OptionError(
@@ -77,6 +77,7 @@ def reproduce(
         )
     laboratory = Laboratory(Path(runs) if runs is not None else place / "runs", show)
     conditions = Conditions(form, seed, laboratory, dict(data or {}), say or (lambda words: None))
+    check_known(conditions.data)
     claim.check_data(conditions)
     kept = Kept(place / claim.name, form)
     _check_room(kept.folder)
@@ -110,7 +111,7 @@ def _check_room(folder: Path) -> None:
             pass
     except OSError as error:
         raise OptionError(
-            f"results must lie in a folder that can be written: {folder}: {error.strerror}. Choose another, out=…."
+            f"results must lie in a folder that can be written: {folder}: {error.strerror}. Choose another: out='…'."
         ) from error
 
 

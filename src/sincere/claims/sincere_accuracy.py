@@ -226,7 +226,8 @@ def judged_rates(accuracy: dict[tuple[str, float], Measured]) -> tuple[Verdict, 
     for loss in BOTH:
         at_half = accuracy[loss, 0.5]
         alike += [abs(accuracy[loss, rate].value - at_half.value) <= 2.0 for rate in (0.005, 0.05, 0.1)]
-        worse += [(accuracy[loss, rate].high or 0.0) < at_half.value for rate in (1.0, 5.0)]
+        ends = [accuracy[loss, rate].high for rate in (1.0, 5.0)]
+        worse += [end is not None and end < at_half.value for end in ends]
     verdict: Verdict = "reproduced" if all(alike + worse) else "partly" if any(alike + worse) else "not reproduced"
     return verdict, (
         "Criteria, for both losses: 0.005, 0.05 and 0.1 within 2 points of 0.5; the intervals at 1 and 5 below it. "
@@ -239,8 +240,8 @@ def _draw_rates(figure: "Figure", accuracy: dict[tuple[str, float], Measured]) -
     for loss in BOTH:
         found = [accuracy[loss, rate] for rate in RATES]
         values = [one.value for one in found]
-        below = [one.value - (one.low or one.value) for one in found]
-        above = [(one.high or one.value) - one.value for one in found]
+        below = [one.value - one.ends[0] for one in found]
+        above = [one.ends[1] - one.value for one in found]
         axis.errorbar(
             RATES, values, yerr=[below, above], marker="o", capsize=3, color=COLOURS[loss], label=TITLES[loss]
         )

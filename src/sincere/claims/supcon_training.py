@@ -168,8 +168,8 @@ def _draw_positives(figure: "Figure", accuracies: list[Measured]) -> None:
     axis = figure.subplots()
     values = [one.value for one in accuracies]
     reach = [
-        [one.value - (one.low or one.value) for one in accuracies],
-        [(one.high or one.value) - one.value for one in accuracies],
+        [one.value - one.ends[0] for one in accuracies],
+        [one.ends[1] - one.value for one in accuracies],
     ]
     axis.errorbar(POSITIVES, values, yerr=reach, marker="o", capsize=4, color=BLUE)
     axis.set_xscale("log", base=2)

@@ -24,6 +24,7 @@ def exponent(
     from scipy.stats import linregress, t
 
     found = linregress(np.log(x), np.log(y))
-    half = float(t.ppf(0.975, len(x) - 2)) * float(found.stderr)
+    error = 0.0 if len(set(y)) == 1 else float(found.stderr)  # where y never varies scipy says NaN of a perfect fit
+    half = float(t.ppf(0.975, len(x) - 2)) * error
     slope = float(found.slope)
     return Measured(what, slope, slope - half, slope + half, n or f"{len(x)} points", paper)

@@ -1,18 +1,19 @@
 """`sincere compare`."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, get_args
 
 import typer
 
 from sincere.cli import options
+from sincere.cli.hints import command
 from sincere.cli.output import tell, tell_json
 from sincere.cli.run_evaluation import known_evaluation
 from sincere.errors import OptionError
-from sincere.evaluate import compare
+from sincere.evaluate import Evaluation, compare
+from sincere.evaluate.options import Method
 
-Method = Annotated[
-    str, typer.Option("--method", "--methods", help="knn, class_means, linear, linear_paper or retrieval.")
-]
+How = Annotated[str, typer.Option("--method", "--methods", help="knn, class_means, linear, linear_paper or retrieval.")]
 Metric = Annotated[
     str, typer.Option("--metric", help="top1, top5, balanced; of retrieval: map@r, r_precision, recall@K.")
 ]
@@ -20,7 +21,7 @@ Metric = Annotated[
 
 def compare_runs(
     runs: options.Runs,
-    method: Method = "knn",
+    method: How = "knn",
     metric: Metric = "top1",
     draws: options.Draws = 1000,
     seed: options.DrawsSeed = 0,
@@ -32,7 +33,18 @@ def compare_runs(
     """
     if len(runs) < 2:
         raise OptionError(f"compare takes two runs or more: got {len(runs)}.")
-    found = compare(
-        *map(known_evaluation, runs), method=method.replace("-", "_"), metric=metric, draws=draws, seed=seed
-    )
+    name, known = method.replace("-", "_"), [known_evaluation(run) for run in runs]
+    for run, evaluation in zip(runs, known, strict=True):
+        check_evaluated(run, evaluation, name)
+    found = compare(*known, method=name, metric=metric, draws=draws, seed=seed)
     tell_json(found.to_json()) if json else tell(str(found))
+
+
+def check_evaluated(run: Path, known: Evaluation, method: str) -> None:
+    """Refuse a run that was evaluated by other methods, and say how it is by this one too."""
+    methods = (*known.methods, *(["retrieval"] if known.retrieval else []))
+    if method in get_args(Method) and method not in methods:
+        again = command("evaluate", run, "--methods", ",".join((*methods, method)))
+        raise OptionError(
+            f"{run} must have been evaluated by {method}: its evaluation.json has {', '.join(methods)}. {again}"
+        )

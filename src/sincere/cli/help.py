@@ -1,6 +1,8 @@
-"""What `--help` shows: paragraphs that fit any terminal, and flags that take no value shown without one."""
+"""What `--help` shows: paragraphs that fit any terminal, flags that take no value without one. And `~` in paths."""
 
 import inspect
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
@@ -27,11 +29,27 @@ def _without_values(parameters: list[Any]) -> list[Any]:
     return parameters
 
 
+def at_home(value: Any) -> Any:
+    """Paths with `~` as the home folder: shells leave it as it is in `--out=~/runs/letter`, and a folder `~` helps
+    nobody. Anything else as it is.
+    """
+    if isinstance(value, list):
+        return [at_home(one) for one in value]
+    if isinstance(value, Path):
+        with suppress(RuntimeError):  # nobody is called that, or there is no home
+            return value.expanduser()
+    return value
+
+
 class Verb(TyperCommand):
-    """A command whose flags show no type."""
+    """A command whose flags show no type, and whose paths may begin with `~`."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_values(super().get_params(ctx))
+
+    def invoke(self, ctx: Any) -> Any:
+        ctx.params = {name: at_home(value) for name, value in ctx.params.items()}
+        return super().invoke(ctx)
 
 
 class Verbs(TyperGroup):

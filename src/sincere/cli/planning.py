@@ -3,11 +3,12 @@
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
+from sincere.checks import check_choice
 from sincere.cli.hints import command
 from sincere.cli.output import counted
 from sincere.cli.run_data import check_is_here
@@ -87,7 +88,10 @@ def _by_the_recipe(name: str) -> Callable[[Settings], Planned]:
     def plan(given: Settings) -> Planned:
         if recipe.needs_path and "source" not in given.get("data", {}):
             raise OptionError(f"recipe {name!r} needs its data: {recipe.command}")
-        config = TrainConfig.from_json(laid_over(recipe.config.to_json(), given))
+        known = recipe.config.to_json()
+        settings = laid_over(known, given)
+        _check_warmup(settings, known)
+        config = TrainConfig.from_json(settings)
         return config, name, opened(config.data)
 
     return plan
@@ -112,8 +116,26 @@ def _by_the_data(given: Settings) -> Planned:
     return TrainConfig.from_json(laid_over(start.to_json(), given)), data.train.name, data
 
 
+def _check_warmup(settings: Settings, below: Settings) -> None:
+    """Refuse a warm-up that came with more epochs from `below`, and say what it is in proportion to those asked for."""
+    asked: Any = settings.get("epochs")
+    made_for: Any = below.get("epochs")
+    warmup, before = (one.get("schedule", {}).get("warmup_epochs") for one in (settings, below))
+    if warmup != before or not all(isinstance(one, (int, float)) for one in (asked, made_for, warmup)):
+        return  # whoever reads the settings says what is wrong with them
+    if made_for >= warmup > asked > 0:
+        raise OptionError(
+            f"the warm-up must fit into the epochs: these settings have {warmup:g} of {made_for:,}, and "
+            f"{counted(asked, 'epoch')} {'is' if asked == 1 else 'are'} asked for. In proportion: --set "
+            f"schedule.warmup_epochs={warmup * asked / made_for:.2g}"
+        )
+
+
 def _check_kind(encoder: str, data: Splits) -> None:
-    """Refuse an encoder for another kind of data, before anything is announced."""
+    """Refuse an encoder that there is not, or is for another kind of data, before anything is announced."""
+    if ":" not in encoder and encoder != "auto":
+        forms = [f"{library}:NAME" for library in LIBRARIES]
+        check_choice("--encoder", encoder, (*ENCODERS, *forms, "package.module:factory"))
     wanted, _ = ENCODERS.get(encoder) or LIBRARIES.get(encoder.partition(":")[0]) or (data.train.kind, None)
     if wanted != data.train.kind:
         fitting = sorted(name for name, (kind, _) in ENCODERS.items() if kind == data.train.kind)
@@ -130,11 +152,27 @@ def _given(words: Mapping[str, Any]) -> Settings:
         place = words["config"]
         if not place.exists():
             raise OptionError(f"--config must be a JSON file or the folder of a run: there is no {place}.")
-        given = read_json(RunFolder(place).config if place.is_dir() else place)
-    given = laid_over(given, from_flags(words))
+        given = _from_file(place)
+        if words["recipe"] is not None and {field.name for field in fields(TrainConfig)} <= given.keys():
+            raise OptionError(
+                f"--config {place} has every setting, so that nothing of the recipe {words['recipe']!r} would be left: "
+                "give one of them."
+            )
+    below, given = given, laid_over(given, from_flags(words))
     if words["data"] is not None:
         given = laid_over(given, {"data": {"source": words["data"]}})
-    return laid_over(given, from_assignments(words["set_"] or []))
+    given = laid_over(given, from_assignments(words["set_"] or []))
+    _check_warmup(given, below)
+    return given
+
+
+def _from_file(place: Path) -> Settings:
+    """What --config names; its groups of settings must be groups, as others are laid over them."""
+    given = read_json(RunFolder(place).config if place.is_dir() else place)
+    for name, hint in get_type_hints(TrainConfig).items():
+        if is_dataclass(hint) and not isinstance(given.get(name, {}), dict):
+            raise OptionError(f"{name} in {place} must be a group of settings by name: got {given[name]!r}.")
+    return given
 
 
 def _folder(words: Mapping[str, Any]) -> Path | None:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from sincere.claims import kept_results, listing, markdown_table, reproduce
+from sincere.claims.laboratory import StoppedError
 from sincere.claims.record import Form
 from sincere.cli import options
 from sincere.cli.output import say, tell, tell_json
@@ -56,7 +57,11 @@ def reproduce_claim(
     if full and fast:
         raise OptionError("--full and --fast are two forms of a claim: give one of them.")
     form: Form = "full" if full else "fast" if fast else "quick"
-    result = reproduce(claim, form=form, out=out, runs=runs, data=_places(data or []), seed=seed, say=say)
+    try:
+        result = reproduce(claim, form=form, out=out, runs=runs, data=_places(data or []), seed=seed, say=say)
+    except StoppedError as error:
+        say(f"error: {error}")
+        raise typer.Exit(error.exit_code) from error
     tell_json(result.to_json()) if json else tell(str(result))
 
 

@@ -74,7 +74,12 @@ def from_assignments(texts: list[str]) -> Settings:
         if not sign or not name:
             raise OptionError(f"--set takes NAME=VALUE, as in optimizer.weight_decay=1e-4: got {text!r}.")
         path = name.strip().split(".")
-        found = laid_over(found, _nested(path, _parsed(value.strip(), _type_of(path))))
+        hint = _type_of(path)
+        setting = _parsed(value.strip(), hint)
+        if is_dataclass(hint) and not isinstance(setting, dict):
+            parts = [f"{name.strip()}.{field.name}" for field in fields(hint)]
+            raise OptionError(f"{name.strip()!r} is a group of settings: set one of them, {', '.join(parts)}.")
+        found = laid_over(found, _nested(path, setting))
     return found
 
 

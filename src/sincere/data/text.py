@@ -27,7 +27,6 @@ def tokens(text: str) -> list[str]:
     return TOKEN.findall(text.lower())
 
 
-@lru_cache(maxsize=1 << 18)
 def piece_number(piece: str, buckets: int) -> int:
     """The number of a piece, 1 to buckets − 1, from BLAKE2: the same in every process (`hash` is salted)."""
     digest = hashlib.blake2b(piece.encode("utf-8", "surrogatepass"), digest_size=8).digest()
@@ -44,7 +43,6 @@ def character_grams(word: str) -> list[str]:
     return [marked[i : i + n] for n in (3, 4, 5) if n < len(marked) for i in range(len(marked) - n + 1)]
 
 
-@lru_cache(maxsize=1 << 16)
 def gram_numbers(word: str, places: int, buckets: int) -> tuple[int, ...]:
     """Numbers of the word's runs of characters, at most `places`.
 
@@ -56,10 +54,21 @@ def gram_numbers(word: str, places: int, buckets: int) -> tuple[int, ...]:
     return tuple(piece_number(f"gram {gram}", buckets) for gram in grams)
 
 
-def word_numbers(word: str, before: str, pieces: int, buckets: int) -> tuple[int, ...]:
-    """At most `pieces` numbers: the word itself, the word with the one before it, and its runs of characters."""
-    whole = (piece_number(f"word {word}", buckets), piece_number(f"pair {before} {word}", buckets))
-    return whole[:pieces] + gram_numbers(word, max(pieces - 2, 0), buckets)
+@lru_cache(maxsize=1 << 16)
+def word_numbers(word: str, pieces: int, buckets: int) -> tuple[int, ...]:
+    """At most `pieces` numbers: the word itself, 0 where its pair belongs, and its runs of characters."""
+    alone = (piece_number(f"word {word}", buckets), 0)
+    return alone[:pieces] + gram_numbers(word, max(pieces - 2, 0), buckets)
+
+
+def pair_numbers(words: Sequence[str], buckets: int) -> list[int]:
+    """The number of each word with the one before it."""
+    return [piece_number(f"pair {before} {word}", buckets) for before, word in zip(["", *words], words, strict=False)]
+
+
+def has_words(text: str) -> bool:
+    """Whether a text has any of `tokens`; found at the first."""
+    return TOKEN.search(text.lower()) is not None
 
 
 def words_for(texts: Sequence[str]) -> int:
@@ -85,13 +94,19 @@ def hash_texts(texts: Sequence[str], *, words: int, pieces: int = PIECES, bucket
             raise OptionError(f"{name} must be a whole number of at least {least}: got {value!r}.")
     if isinstance(texts, str):
         raise InputError("texts must be a list of texts: got one text. Put it in brackets: [text].")
-    hashed = np.zeros((len(texts), words, pieces), np.int32)
-    for row, text in zip(hashed, texts, strict=True):
+    places: dict[str, int] = {}  # of each word in `numbers`, whose row 0 stands for none: texts repeat their words
+    found, pairs = (np.zeros((len(texts), words), np.int32) for _ in range(2))
+    for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(f"texts must be strings: got {type(text).__name__}, {text!r}.")
-        before = ""
-        for place, word in zip(row, tokens(text), strict=False):
-            numbers = word_numbers(word, before, pieces, buckets)
-            place[: len(numbers)] = numbers
-            before = word
+        some = tokens(text)[:words]
+        found[row, : len(some)] = [places.setdefault(word, len(places) + 1) for word in some]
+        pairs[row, : len(some)] = pair_numbers(some, buckets)
+    numbers = np.zeros((len(places) + 1, pieces), np.int32)
+    for word, place in places.items():
+        own = word_numbers(word, pieces, buckets)
+        numbers[place, : len(own)] = own
+    hashed = numbers[found]
+    if pieces > 1:
+        hashed[:, :, 1] = pairs
     return torch.from_numpy(hashed)

@@ -8,7 +8,7 @@ from pathlib import Path
 from sincere.data.labelled import Form
 from sincere.data.options import Settings
 from sincere.data.samples import Classes, Rendered, listed, number_classes
-from sincere.data.text import hash_texts, tokens, words_for
+from sincere.data.text import has_words, hash_texts, tokens, words_for
 from sincere.errors import InputError
 from sincere.types import Kind
 
@@ -38,14 +38,15 @@ class Texts:
         assert form.buckets is not None  # Form requires it of text
         words, pieces = form.shape
         hashed = hash_texts(self.texts, words=words, pieces=pieces, buckets=form.buckets)
-        cut = sum(len(tokens(text)) > words for text in self.texts)
+        full = hashed[:, -1, 0].nonzero().flatten().tolist()
+        cut = sum(len(tokens(self.texts[i])) > words for i in full)
         note = f"{cut} of {len(self.texts)} texts are longer than {words} words and were cut there; words chooses."
         return Rendered(hashed, notes=(note,) if cut else ())
 
 
 def texts_from(texts: Sequence[str], labels: Sequence[str], lines: Sequence[int], what: str) -> Texts:
     """Texts that hold at least one word each; refuses others and says on which lines they are."""
-    if empty := [line for line, text in zip(lines, texts, strict=True) if not tokens(text)]:
+    if empty := [line for line, text in zip(lines, texts, strict=True) if not has_words(text)]:
         raise InputError(
             f"every text of {what} must hold a word: {len(empty)} of {len(texts)} hold none, lines {listed(empty, 5)}. "
             "Remove them, or choose another column with input_column."

@@ -69,20 +69,20 @@ def retrieve(
     per_class = torch.bincount(there, minlength=int(labels.max()) + 1 if labels.numel() else 0)
     counts = per_class[labels] - (1 if gallery is None else 0)
     columns = there.shape[0] - (1 if gallery is None else 0)
-    rows: dict[str, list[Tensor]] = {name: [] for name in ("r", "map", *map(str, ks))}
+    # Room for all queries at once: parts that are kept between large tiles that come and go would hold these, too.
+    precision, average = torch.zeros_like(counts, dtype=torch.float64), torch.zeros_like(counts, dtype=torch.float64)
+    recall = {k: torch.zeros_like(counts, dtype=torch.bool) for k in ks}
     for tile, cosines in cosine_tiles(queries, gallery):
         count = counts[tile]
-        usable = count > 0
-        if not bool(usable.any()):
+        if not int(count.max()):
             continue
         depth = min(max(int(count.max()), *ks), columns)
-        places = cosines[usable].topk(depth, dim=1).indices
-        relevant = there[places] == labels[tile][usable].unsqueeze(1)
-        rows["r"].append(r_precision(relevant, count[usable]))
-        rows["map"].append(average_precision_at_r(relevant, count[usable]))
+        relevant = there[cosines.topk(depth, dim=1).indices] == labels[tile].unsqueeze(1)
+        precision[tile] = r_precision(relevant, count)
+        average[tile] = average_precision_at_r(relevant, count)
         for k in ks:
-            rows[str(k)].append(recall_at(relevant, k))
-    empty = torch.empty(0, device=labels.device)
-    joined = {name: torch.cat(parts) if parts else empty for name, parts in rows.items()}
-    recall = {k: joined[str(k)].bool() for k in ks}
-    return Retrieved((counts > 0).nonzero().flatten(), recall, joined["r"].double(), joined["map"].double())
+            recall[k][tile] = recall_at(relevant, k)
+    found = counts > 0
+    return Retrieved(
+        found.nonzero().flatten(), {k: hits[found] for k, hits in recall.items()}, precision[found], average[found]
+    )

@@ -4,7 +4,7 @@ A class without samples, or a cell without a pair, has None: no record holds NaN
 whatever is "by class" stands in their order.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -30,20 +30,22 @@ class PairSimilarity:
     @property
     def within(self) -> float | None:
         """Mean over all pairs of one class."""
-        return self._mean(lambda a, b: a == b)
+        return _mean((row[c], counts[c]) for c, (row, counts) in enumerate(zip(self.means, self.counts, strict=True)))
 
     @property
     def between(self) -> float | None:
         """Mean over all pairs of two classes."""
-        return self._mean(lambda a, b: a < b)
+        rows = enumerate(zip(self.means, self.counts, strict=True), start=1)
+        return _mean(cell for c, (row, counts) in rows for cell in zip(row[c:], counts[c:], strict=True))
 
-    def _mean(self, wanted: Callable[[int, int], bool]) -> float | None:
-        total, pairs = 0.0, 0
-        for a, (row, counts) in enumerate(zip(self.means, self.counts, strict=True)):
-            for b, (mean, count) in enumerate(zip(row, counts, strict=True)):
-                if mean is not None and wanted(a, b):
-                    total, pairs = total + mean * count, pairs + count
-        return total / pairs if pairs else None
+
+def _mean(cells: Iterable[tuple[float | None, int]]) -> float | None:
+    """The mean over the pairs of these cells, each a mean and how many pairs it is of."""
+    total, pairs = 0.0, 0
+    for mean, count in cells:
+        if mean is not None:
+            total, pairs = total + mean * count, pairs + count
+    return total / pairs if pairs else None
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def simplex_conditions(found: EmbeddingSet) -> SimplexConditions:
         class_names=names,
         s1=float(here.mean(dim=0).norm()),
         s2=spread(norms),
-        s3=spread((here[above[0]] - here[above[1]]).norm(dim=1)) if k > 1 else None,
+        s3=spread(torch.pdist(here)) if k > 1 else None,
         cosines=cells(cosines),
         target=target,
         mean_cosine=float(pairs.mean()) if k > 1 else None,

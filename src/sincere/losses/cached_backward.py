@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from sincere.checks import shape_of
 from sincere.errors import InputError, OptionError
+from sincere.losses.options import full_precision
 
 
 def cached_backward(
@@ -54,29 +55,31 @@ def cached_backward(
         chunk_size: samples that go through the encoder together.
         scaler: scales the loss before the backward pass, for float16.
     """
-    if not isinstance(chunk_size, Integral) or chunk_size < 1:
+    if isinstance(chunk_size, bool) or not isinstance(chunk_size, Integral) or chunk_size < 1:
         raise OptionError(f"chunk_size must be an integer, at least 1: got {chunk_size!r}.")
     chunks = list(_chunks(inputs, chunk_size))
     states: list[_RandomState] = []
     embedded: list[Tensor] = []
     with torch.no_grad(), _buffers_restored(encoder):
         for chunk in chunks:
-            states.append(_RandomState(chunk))
+            states.append(_RandomState(encoder, chunk))
             embedded.append(_call(encoder, chunk))
     embeddings = torch.cat(embedded).requires_grad_()
     with torch.enable_grad():
         value = _scalar(loss(embeddings))
         moved = _needs_more_than(value, embeddings)
-        torch.autograd.backward(value if scaler is None else scaler.scale(value))
+        with full_precision(embeddings):  # autocast would compute the derivatives of float32 products in half precision
+            torch.autograd.backward(value if scaler is None else scaler.scale(value))
     gradient = embeddings.grad if embeddings.grad is not None else torch.zeros_like(embeddings)
-    final = _RandomState(chunks[-1])
+    final = _RandomState(encoder, chunks[-1])
     parts = torch.split(gradient, chunk_size)
     for position, (chunk, state, part) in enumerate(zip(chunks, states, parts, strict=True)):
         state.restore()
         with _synchronised(encoder, last=position == len(chunks) - 1), torch.enable_grad():
             output = _call(encoder, chunk)
             if output.requires_grad:  # not of an encoder that is frozen
-                torch.autograd.backward(output, part)
+                with full_precision(output):
+                    torch.autograd.backward(output, part)
                 moved = True
     final.restore()
     if not moved:
@@ -121,6 +124,12 @@ def _call(encoder: nn.Module, chunk: Any) -> Tensor:
         output = encoder(*chunk) if isinstance(chunk, tuple) else encoder(chunk)
     if not isinstance(output, Tensor):
         raise InputError(f"encoder must return embeddings, a tensor: got {type(output).__name__}.")
+    samples = _tensors(chunk)[0].shape[0]
+    if output.ndim == 0 or output.shape[0] != samples:
+        raise InputError(
+            f"encoder must return one embedding per sample, or its views as (c, v, d): expected {samples} rows for a "
+            f"chunk of {samples} samples, got {shape_of(output)}."
+        )
     return output
 
 
@@ -156,11 +165,12 @@ def _needs_more_than(value: Tensor, embeddings: Tensor) -> bool:
 
 
 class _RandomState:
-    """The generators' states on the CPU and on the devices of some tensors."""
+    """The generators' states on the CPU and on the devices of a chunk and of the encoder, which may move the chunk."""
 
-    def __init__(self, chunk: Any) -> None:
+    def __init__(self, encoder: nn.Module, chunk: Any) -> None:
         self.cpu = torch.get_rng_state()
-        devices = {tensor.device for tensor in _tensors(chunk) if tensor.device.type == "cuda"}
+        tensors = (*_tensors(chunk), *encoder.parameters(), *encoder.buffers())
+        devices = {tensor.device for tensor in tensors if tensor.is_cuda}
         self.cuda = {device: torch.cuda.get_rng_state(device) for device in devices}
 
     def restore(self) -> None:

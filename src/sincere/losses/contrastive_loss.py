@@ -96,6 +96,11 @@ class ContrastiveLoss(nn.Module):
         self.log_temperature: nn.Parameter | None = None
         if learnable:
             self.log_temperature = nn.Parameter(_log_above_floor(settings.temperature, floor))
+        # What is to be learned must be found by parameters(), state_dict() and to(), which do not look into options.
+        elif isinstance(settings.temperature, nn.Parameter):
+            self.given_temperature = settings.temperature
+        if isinstance(settings.similarity, nn.Module):
+            self.similarity = settings.similarity
 
     def check_own(self, settings: Settings) -> None:
         """What this loss asks of its options beyond what every loss does: its function's own check."""

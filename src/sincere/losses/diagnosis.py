@@ -147,10 +147,11 @@ def _read_rows(pairs: Pairs, set_loss: bool) -> dict[str, Tensor]:
     stats = row_statistics(pairs, "lse_all", "lse_neg", "lse_pos", "mean_pos", "mean_softplus")
     with_margin = row_statistics(pairs, "mean_softplus", margin=EPSILON)["mean_softplus"]
     num_pos = stats.weight_sum.long()
+    log_pos = stats.weight_sum.clamp(min=1).log()  # not of num_pos: the logarithm of an integer is float32
     rows = {
         "num_pos": num_pos,
         "num_neg": stats.num_neg,
-        "repelled": _repelled_by_supcon(pairs, stats["lse_all"] - num_pos.clamp(min=1).log()),
+        "repelled": _repelled_by_supcon(pairs, stats["lse_all"] - log_pos),
         "sincere": stats["mean_softplus"],
         "supcon": stats["lse_all"] - stats["mean_pos"],
         "supcon_in": stats["lse_all"] - stats["lse_pos"] + stats.weight_sum.log(),
@@ -218,7 +219,8 @@ def _messages(found: Diagnosis) -> Iterator[str]:
         yield "no sample is labelled, so there is no anchor"
     elif found.single_class:
         yield (
-            f"every sample of this batch has class {next(iter(found.class_counts))}, so nothing is to be told apart: "
+            f"every {'labelled ' if found.unlabelled else ''}sample of this batch has class "
+            f"{next(iter(found.class_counts))}, so nothing is to be told apart: "
             "a sampler that groups by label makes such batches"
         )
     elif found.anchors_without_positives == labelled:
@@ -250,8 +252,9 @@ def _messages_about_embeddings(found: Diagnosis, classes: int) -> Iterator[str]:
     if classes > 1 and found.repulsion > 0.25:
         share = 100 * found.repulsion
         yield f"SupCon would push {share:.0f} % of same-class pairs apart on this batch: consider SINCERE"
-    if classes > 1 and supcon and found.samples > 2 and abs(supcon - log(found.samples - 1)) < 0.01:
+    labelled = found.samples - found.unlabelled  # the others are nobody's contrasts
+    if classes > 1 and supcon and labelled > 2 and abs(supcon - log(labelled - 1)) < 0.01:
         yield (
-            f"SupCon stands at log(n − 1) = {log(found.samples - 1):.2f}, the value of embeddings that tell nothing "
+            f"SupCon stands at log(n − 1) = {log(labelled - 1):.2f}, the value of embeddings that tell nothing "
             "apart: they are untrained, or have collapsed to one point"
         )

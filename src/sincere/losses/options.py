@@ -154,7 +154,7 @@ def loss_function(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
     @functools.wraps(function)
     def in_full_precision(*args: P.args, **kwargs: P.kwargs) -> Tensor:
         embeddings = args[0] if args else kwargs.get("embeddings")
-        if isinstance(embeddings, Tensor) and torch.is_autocast_enabled(embeddings.device.type):
+        if isinstance(embeddings, Tensor) and _autocast_is_on(embeddings.device.type):
             with torch.autocast(embeddings.device.type, enabled=False):
                 return function(*args, **kwargs)
         return function(*args, **kwargs)
@@ -166,7 +166,12 @@ def loss_function(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
 def full_precision(embeddings: Tensor) -> AbstractContextManager[object]:
     """Autocast off where it is on, for code that is no `loss_function`."""
     kind = embeddings.device.type
-    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
+    return torch.autocast(kind, enabled=False) if _autocast_is_on(kind) else nullcontext()
+
+
+def _autocast_is_on(device_type: str) -> bool:
+    """Tensors without values, of the device "meta", have no autocast, and torch refuses the question."""
+    return device_type != "meta" and torch.is_autocast_enabled(device_type)
 
 
 def signature_with_options(function: Callable[..., object]) -> inspect.Signature:

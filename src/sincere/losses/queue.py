@@ -37,9 +37,9 @@ class LabelQueue(nn.Module):
 
     def __init__(self, size: int, dim: int, *, classes: int | None = None) -> None:
         super().__init__()
-        if not all(isinstance(number, Integral) and number >= 1 for number in (size, dim)):
+        if not all(_is_whole(number) and number >= 1 for number in (size, dim)):
             raise OptionError(f"size and dim must be integers, at least 1: got size={size!r}, dim={dim!r}.")
-        if classes is not None and (not isinstance(classes, Integral) or classes < 2):
+        if classes is not None and (not _is_whole(classes) or classes < 2):
             raise OptionError(
                 "classes must be the number of columns of multi-hot labels, an integer, at least 2: "
                 f"got {classes!r}. Leave it out for one class number per sample."
@@ -93,3 +93,7 @@ class LabelQueue(nn.Module):
 
     def extra_repr(self) -> str:
         return f"size={self.embeddings.shape[0]}, dim={self.embeddings.shape[1]}, filled={self._filled}"
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, Integral) and not isinstance(number, bool)

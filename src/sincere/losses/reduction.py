@@ -1,4 +1,4 @@
-"""From one value per anchor to the loss: every reduction is Σ_t c_t ℓ_t, and c depends on labels alone."""
+"""From one value per anchor to the loss: every reduction is Σ_t c_t ℓ_t, and c depends on labels and weights alone."""
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ def reduce_over_anchors(values: Tensor, valid: Tensor, pairs: Pairs) -> Tensor:
     reduction = pairs.settings.reduction
     if reduction == "none":
         return (weights * values).reshape(pairs.batch_shape)
-    counted = torch.where(pairs.relation.labelled if reduction == "mean_all" else valid, weights, 0).detach()
+    counted = torch.where(pairs.relation.labelled if reduction == "mean_all" else valid, weights, 0)
     if reduction == "class_mean":
         coefficients = _class_mean_coefficients(counted, pairs)
     elif reduction == "sum":

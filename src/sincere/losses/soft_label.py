@@ -52,6 +52,11 @@ def soft_label(
 
 def check_targets(targets: object, settings: Settings) -> None:
     check_choice("targets", targets, TARGETS)
+    if settings.positives != "any":
+        raise OptionError(
+            f"positives={settings.positives!r} says how multi-hot labels make positives, and soft labels say it "
+            'themselves: leave it out. A matrix of Jaccard weights can be passed with targets="pairs".'
+        )
     if targets == "pairs" and (settings.gather or settings.include_batch):
         raise OptionError(
             'targets="pairs" describes the pairs that were passed in, so it cannot be joined with other processes\' '

@@ -9,7 +9,7 @@ from sincere.checks import check_embeddings, shape_of
 from sincere.errors import InputError, OptionError
 from sincere.losses.backends.select import row_statistics
 from sincere.losses.options import LossOptions, Settings, loss_function, settings_from
-from sincere.losses.pairs import fold_views, in_full_precision, make_pairs
+from sincere.losses.pairs import Pairs, fold_views, in_full_precision, make_pairs
 from sincere.losses.reduction import reduce_over_anchors
 from sincere.losses.similarity import inner_product_rows
 
@@ -52,25 +52,25 @@ def spread(
     pairs = make_pairs(embeddings, labels, contrast_embeddings, contrast_labels, settings)
     stats = row_statistics(pairs, "mean_softplus", "lse_pos")
     valid = stats.has_positive
-    apart = torch.where(valid, stats["lse_pos"], 0) - _own_view_logits(embeddings, settings)
+    apart = torch.where(valid, stats["lse_pos"], 0) - _own_view_logits(embeddings, pairs)
     return reduce_over_anchors((1 - alpha) * stats["mean_softplus"] + alpha * apart, valid, pairs)
 
 
-def _own_view_logits(embeddings: Tensor, settings: Settings) -> Tensor:
-    """mean over t' of s_tt', straight from the b·v² pairs of views: (b·v,)."""
+def _own_view_logits(embeddings: Tensor, pairs: Pairs) -> Tensor:
+    """mean over t' of s_tt': (b·v,). From the b·v² pairs of views alone; but a similarity of the caller's own may look
+    at whole batches, so there from the matrix that it gave for them."""
     rows, views = fold_views(embeddings)
-    samples = embeddings.shape[0]
-    if callable(settings.similarity):
-        similarity = settings.similarity
-        grid = embeddings.unbind(1)
-        matrix = torch.stack([torch.stack([similarity(a, c).diagonal() for c in grid], dim=1) for a in grid], dim=1)
+    samples, similarity, temperature = embeddings.shape[0], pairs.settings.similarity, pairs.settings.temperature
+    if callable(similarity):
+        among_own = pairs.logits()[:, pairs.own_rows]
+        matrix = among_own.reshape(samples, views, samples, views).diagonal(dim1=0, dim2=2).permute(2, 0, 1)
+        temperature = 1.0  # it is in the logits already
     else:
-        a, c = inner_product_rows(rows, None, settings.similarity)
+        a, c = inner_product_rows(rows, None, similarity)
         c = a if c is None else c
         matrix = a.view(samples, views, a.shape[1]) @ c.view(samples, views, c.shape[1]).mT
     others = ~torch.eye(views, dtype=torch.bool, device=rows.device)
     total = torch.where(others, matrix, 0).sum(dim=2)
-    temperature = settings.temperature
     if isinstance(temperature, Tensor):
         temperature = temperature.reshape(()).to(device=rows.device, dtype=rows.dtype)
     return total.flatten() / (views - 1) / temperature

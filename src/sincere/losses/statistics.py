@@ -32,7 +32,8 @@ class RowStatistics:
 
     @property
     def has_positive(self) -> Tensor:
-        return self.weight_sum > 0
+        """Also where the sum is NaN: soft labels that are no numbers must show, and not count as no positives."""
+        return ~(self.weight_sum <= 0)
 
 
 @dataclass(frozen=True)

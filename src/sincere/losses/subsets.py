@@ -27,7 +27,7 @@ def balancing_tilt(s: Tensor, members: Tensor, k: Tensor) -> Tensor:
     """
     count = members.sum(dim=1)
     solvable = (k > 0) & (k < count)
-    share = torch.where(solvable, k / count.clamp(min=1), 0.5).to(s.dtype)
+    share = torch.where(solvable, k.to(s.dtype) / count.clamp(min=1), 0.5)
     centre = share.log() - torch.log1p(-share)
     low = centre - s.masked_fill(~members, -torch.inf).amax(dim=1)
     high = centre - s.masked_fill(~members, torch.inf).amin(dim=1)

@@ -54,8 +54,12 @@ def evaluate_alone(found: EmbeddingSet, *, name: str) -> Evaluation:
 @full_precision()
 def nearest_others(rows: Tensor, *, k: int) -> tuple[Tensor, Tensor]:
     """Cosines (n, k) and places (n, k) of the k nearest other rows."""
-    parts = [cosines.topk(k, dim=1) for _, cosines in cosine_tiles(rows)]
-    return torch.cat([part.values for part in parts]), torch.cat([part.indices for part in parts])
+    # Room for all at once: parts that are kept between large tiles that come and go would hold these, too.
+    found = rows.new_empty(len(rows), k)
+    places = torch.empty(len(rows), k, dtype=torch.int64, device=rows.device)
+    for tile, cosines in cosine_tiles(rows):
+        found[tile], places[tile] = cosines.topk(k, dim=1)
+    return found, places
 
 
 def _knn(found: EmbeddingSet) -> ClassifierResult:

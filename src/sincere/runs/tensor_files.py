@@ -22,7 +22,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], *, metadata: Mapping
 
 def tensor_bytes(tensors: Mapping[str, Tensor], *, metadata: Mapping[str, str] | None = None) -> bytes:
     """Named tensors in the safetensors format; tensors that share memory are written once each."""
-    safetensors = _safetensors()
+    safetensors = needs_safetensors()
     plain = {name: tensor.detach().to("cpu").contiguous().clone() for name, tensor in tensors.items()}
     content: bytes = safetensors.save(plain, metadata=dict(metadata or {}))
     return content
@@ -46,7 +46,7 @@ def file_content(path: Path) -> bytes:
 def tensors_from_bytes(content: bytes, path: Path) -> dict[str, Tensor]:
     """As `load_tensors`, of bytes that were read already; `path` names them in errors."""
     check_no_pickle(content, path)
-    safetensors = _safetensors()
+    safetensors = needs_safetensors()
     try:
         tensors: dict[str, Tensor] = safetensors.load(content)
     except Exception as error:  # the library raises its own type, and others for headers that are not UTF-8
@@ -85,7 +85,8 @@ def load_into(module: torch.nn.Module, tensors: Mapping[str, Tensor], path: Path
     module.load_state_dict(dict(tensors))
 
 
-def _safetensors() -> Any:
+def needs_safetensors() -> Any:
+    """The module that weights are stored with. Whoever will save asks first: an hour of training is late to hear it."""
     try:
         import safetensors.torch
     except ImportError as error:

@@ -14,6 +14,7 @@ from sincere.runs import RunFolder, newest_checkpoint, newest_step, read_metrics
 from sincere.runs.files import explained_write
 from sincere.runs.folder import Split
 from sincere.runs.lock import only_here
+from sincere.runs.tensor_files import needs_safetensors
 from sincere.train.batches import EpochPlan
 from sincere.train.checkpoint import Position, restore, run_state
 from sincere.train.config import DataConfig
@@ -73,6 +74,7 @@ def train(
         data: splits in memory, in place of those that `config.data` names.
         show: "auto" has a live display on a terminal; "plain" writes lines; "off" is silent. All of it on stderr.
     """
+    needs_safetensors()
     device, folder = device_for(config.compute.device), RunFolder(Path(run))
     with joined_processes(device) as processes, callers_generators_restored(device):
         if processes.leader:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sincere.losses.backends import tiled
-from sincere.losses.backends.saved import Gradients, Problem, Saved, refuse_second_derivative
+from sincere.losses.backends.saved import Gradients, Problem, Saved, refuse_forward_mode, refuse_second_derivative
 from sincere.losses.pairs import Pairs
 from sincere.losses.relation import Relation
 from sincere.losses.statistics import RowStatistics, Statistic
@@ -23,6 +23,7 @@ STATISTICS: tuple[Statistic, ...] = ("lse_all", "lse_neg", "lse_pos", "mean_pos"
 
 def row_statistics(pairs: Pairs, wanted: Collection[Statistic], margin: float, engine: str) -> RowStatistics:
     """The wanted statistics of every anchor; differentiable once."""
+    refuse_forward_mode(pairs.anchors, pairs.contrasts)
     outputs = _forward(
         pairs.anchors,
         pairs.contrasts,

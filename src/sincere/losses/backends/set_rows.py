@@ -8,17 +8,16 @@ a logistic loss of members against non-members at the threshold that expects k m
 the logistic loss charges for not knowing that there are exactly k. Nothing large is subtracted from anything large.
 """
 
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from sincere.errors import OptionError
 from sincere.losses import subsets
 from sincere.losses.backends.dense import softplus
 from sincere.losses.backends.row_blocks import row_blocks
-from sincere.losses.backends.saved import refuse_second_derivative
+from sincere.losses.backends.saved import refuse_forward_mode
 from sincere.losses.pairs import Pairs
 from sincere.losses.relation import Relation
 
@@ -66,6 +65,7 @@ def _exact_values_by_autograd(s: Tensor, positive: Tensor, members: Tensor, k: T
 def _tiled_values(pairs: Pairs, method: str) -> tuple[Tensor, Tensor]:
     """ℓ and k of every anchor, in memory linear in n; differentiable once."""
     contrasts = pairs.anchors if pairs.contrasts is None else pairs.contrasts
+    refuse_forward_mode(pairs.anchors, contrasts)
     values, k, _ = _forward(pairs.anchors, contrasts, *pairs.relation.arguments(), method)
     return values, k
 
@@ -105,10 +105,31 @@ class _ValuesOfLogits(torch.autograd.Function):
         return values
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Any:
         s, positive, members, k, tilt = ctx.saved_tensors
-        return _gradient_of_block(s, positive, members, k, tilt, grad, ctx.method), None, None, None, None
+        of_logits = _GradientOfLogits.apply(s, positive, members, k, tilt, grad, ctx.method)  # type: ignore[no-untyped-call]
+        return of_logits, None, None, None, None
+
+
+class _GradientOfLogits(torch.autograd.Function):
+    """That derivative, which has none itself. `once_differentiable` says so only where `grad` needs a gradient, and
+    would let a second derivative pass that leaves out what changes with `s`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, s: Tensor, positive: Tensor, members: Tensor, k: Tensor, tilt: Tensor, grad: Tensor, method: str
+    ) -> Tensor:
+        return _gradient_of_block(s, positive, members, k, tilt, grad, method)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        _refuse_second_derivative()
+
+
+def _refuse_second_derivative(*_: Any) -> NoReturn:
+    raise RuntimeError(
+        'the set loss can be differentiated once here. For a second derivative pass backend="dense" and method="exact".'
+    )
 
 
 def values_of_block(s: Tensor, positive: Tensor, members: Tensor, k: Tensor, method: str) -> tuple[Tensor, Tensor]:
@@ -224,4 +245,4 @@ def _differentiate(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]
 
 
 _forward.register_autograd(_differentiate, setup_context=_setup_context)
-_backward.register_autograd(refuse_second_derivative)
+_backward.register_autograd(_refuse_second_derivative)

@@ -40,8 +40,8 @@ class Side:
 
     rows: Tensor  # (padded, D) in the kernels' precision
     order: Tensor  # (n,) the caller's row at each place
-    # (4, padded) int32: the caller's row; where its class starts and ends on the other side, empty where it has none
-    # there; its own place there, or NO_COLUMN.
+    # (4, padded) int32: the caller's row; where its class starts and ends on the other side (`_class_ranges`); its own
+    # place there, or NO_COLUMN.
     places: Tensor
     count: Tensor  # (1,) int32: rows that take part; they come first
 
@@ -70,15 +70,23 @@ def sides(anchors: Tensor, contrasts: Tensor | None, relation: Relation, precisi
         return side, side
     anchor_keys, anchor_order = torch.where(relation.labelled, relation.anchor, LAST).sort(stable=True)
     labelled = relation.labelled.sum(dim=0, keepdim=True, dtype=torch.int32)
-    first = torch.searchsorted(contrast_keys, anchor_keys)
-    last = torch.searchsorted(contrast_keys, anchor_keys, right=True)
-    last = torch.where(anchor_keys == LAST, first, last)
+    first, last = _class_ranges(anchor_keys, contrast_keys)
     anchor_self, contrast_self = _own_places(anchor_order, contrast_order, relation.self_offset)
     anchor_side = _side(anchors, anchor_order, anchor_self, first, last, labelled, precision)
-    first = torch.searchsorted(anchor_keys, contrast_keys)
-    last = torch.searchsorted(anchor_keys, contrast_keys, right=True)
-    last = torch.where(contrast_keys == LAST, first, last)
+    first, last = _class_ranges(contrast_keys, anchor_keys)
     return anchor_side, _side(contrasts, contrast_order, contrast_self, first, last, usable, precision)
+
+
+def _class_ranges(keys: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the classes of `keys` start and end among the other side's keys.
+
+    Empty where there are none of a class: at 1 for rows that take part all the same, as negatives, and at 0 for others.
+    """
+    start, end = torch.searchsorted(others, keys), torch.searchsorted(others, keys, right=True)
+    takes_part = keys != LAST
+    empty = (start == end) | ~takes_part
+    at = takes_part.to(start.dtype)
+    return torch.where(empty, at, start), torch.where(empty, at, end)
 
 
 def _own_places(anchor_order: Tensor, contrast_order: Tensor, offset: int | None) -> tuple[Tensor, Tensor]:

@@ -68,10 +68,15 @@ def class_range(start, end, count, BN: tl.constexpr):
 
 @triton.jit
 def one_class_range(start, end, low, high, BN: tl.constexpr):
-    """Whole tiles, between low and high, that are of one class with all of the rows that have any."""
+    """Whole tiles, between low and high, that are of one class with all of the rows; padding does not count.
+
+    A row that takes part without a class on the other side has its empty range above 0: every tile holds negatives
+    of it, so none is of one class.
+    """
     last_start = tl.max(tl.where(end > start, start, 0))
     first_end = tl.min(tl.where(end > start, end, high))
     pure_low = tl.minimum(tl.maximum(tl.cdiv(last_start, BN) * BN, low), high)
+    first_end = tl.where(tl.max(tl.where(end > start, 0, end)) > 0, 0, first_end)
     return pure_low, tl.maximum(tl.minimum(first_end // BN * BN, high), pure_low)
 
 
