@@ -150,6 +150,16 @@ def test_an_unreadable_image_is_named(tmp_path):
     assert "broken.png" in notes[0]
 
 
+def test_no_readable_image_for_a_known_form(tmp_path):
+    """As `sincere embed` reads them: nothing would be embedded."""
+    write_images(tmp_path / "seen", {"a": 2, "b": 2})
+    form = read_data(tmp_path / "seen")[0].form
+    (tmp_path / "new" / "a").mkdir(parents=True)
+    (tmp_path / "new" / "a" / "broken.png").write_bytes(b"no image")
+    with pytest.raises(InputError, match=r"none of 1 is: .*broken\.png"):
+        read_data(tmp_path / "new", form=form, unreadable="skip")
+
+
 def test_npz(tmp_path):
     x, y = RNG.normal(size=(30, 4)), RNG.integers(0, 3, 30)
     np.savez(tmp_path / "one.npz", X=x, y=y, class_names=["red", "green", "blue"])

@@ -133,6 +133,8 @@ def _readable(samples: Samples, rendered: Rendered, settings: Settings) -> tuple
         return torch.arange(count), rendered.notes
     shown = samples.shown or ()
     files = listed([f"{shown[i]} ({reason})" for i, reason in rendered.unreadable.items()])
+    if len(rendered.unreadable) == count:
+        raise InputError(f"at least one file must be readable: none of {count} is: {files}. Remove or replace them.")
     if settings.unreadable == "stop":
         raise InputError(
             f"every file must be readable: {len(rendered.unreadable)} of {count} are not: {files}. Remove or replace "
