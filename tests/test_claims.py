@@ -318,3 +318,11 @@ def test_fast_forms_have_the_papers_settings_and_a_small_network(tmp_path, monke
     graf = graf_training.experiment(Conditions("fast", 0, Laboratory(tmp_path), data))
     assert graf.plain.encoder.name == "short_cnn"
     assert graf.plain.epochs == 40
+
+
+def test_the_readmes_cosines_are_those_that_were_measured():
+    """The sentence above the picture of both spaces is written by hand."""
+    kept = ClaimResult.from_json((ROOT / "reproduce" / "figure-2" / "fast.json").read_text(encoding="utf-8"))
+    between = {one.what: f"{one.value:.2f}".replace("-", "−") for one in kept.measured}
+    sentence = f"with SupCon the mean cosine between classes is {between['SupCon between']}"
+    assert f"{sentence}, with SINCERE {between['SINCERE between']}," in (ROOT / "README.md").read_text(encoding="utf-8")
