@@ -303,6 +303,7 @@ def test_a_misspelt_option_is_refused_with_a_guess(name):
     [
         *((name, {"width": bad}) for name in ("resnet9", "resnet18") for bad in ("8", None, True, [8], torch.nan)),
         ("resnet9", {"width": torch.inf}),
+        ("wide_resnet", {"width": "10"}),
         ("resnet18", {"zero_last": "no"}),
         ("short_cnn", {"depth": 2.0}),
         ("mlp", {"residual": "no"}),

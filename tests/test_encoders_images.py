@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from sincere.encoders import ResNet, ShortResNet, SmallCNN, build_encoder
+from sincere.encoders import ResNet, ShortResNet, SmallCNN, WideResNet, build_encoder
 from sincere.encoders.resnet import Pointwise, by_product, convolution
 from sincere.encoders.short_cnn import ShortCNN
 from sincere.errors import InputError, OptionError
@@ -30,6 +30,52 @@ def test_parameter_counts_are_the_published_ones(depth):
     assert parameters(large) == total - (features + 1) * 1000
     assert parameters(large) - parameters(small) == 64 * 3 * (7 * 7 - 3 * 3)
     assert all(p.is_meta for p in large.parameters())
+
+
+@pytest.mark.parametrize(("depth", "width", "total"), [(28, 10, 36_479_194), (16, 8, 10_961_370), (40, 4, 8_949_210)])
+def test_wide_resnets_have_the_published_number_of_parameters(depth, width, total):
+    """With the classifier of 10 classes that an encoder has not."""
+    with torch.device("meta"):
+        encoder = build_encoder("wide_resnet", kind="image", shape=(3, 32, 32), depth=depth, width=width)
+    assert encoder.feature_dim == 64 * width
+    assert parameters(encoder) == total - (encoder.feature_dim + 1) * 10
+
+
+def test_a_wide_resnet_is_the_papers():
+    """Written out once more from Table 1: normalise, ReLU, convolve, twice; a shortcut only where the size changes."""
+    torch.manual_seed(0)
+    encoder = WideResNet((3, 8, 8), depth=16, width=0.5).double().eval()
+    state = encoder.state_dict()
+    for name, value in state.items():
+        if "running_var" in name or (name.endswith("weight") and value.ndim == 1):
+            value.uniform_(0.5, 2)
+        elif "running_mean" in name or name.endswith("bias"):
+            value.normal_()
+
+    def rectified(grid, name):
+        mean, variance = (state[f"{name}.running_{which}"].view(1, -1, 1, 1) for which in ("mean", "var"))
+        gain, bias = (state[f"{name}.{which}"].view(1, -1, 1, 1) for which in ("weight", "bias"))
+        return ((grid - mean) / (variance + 1e-5).sqrt() * gain + bias).clamp(min=0)
+
+    def convolved(grid, name, stride=1):
+        weight = state[f"{name}.weight"]
+        return nn.functional.conv2d(grid, weight, stride=stride, padding=weight.shape[-1] // 2)
+
+    images = torch.randn(3, 3, 8, 8, dtype=torch.float64)
+    grid = convolved(images, "stem")
+    for number in range(6):
+        block, stride = f"blocks.{number}", 2 if number in (2, 4) else 1
+        ready = rectified(grid, f"{block}.before.0")
+        path = convolved(ready, f"{block}.path.0", stride)
+        path = convolved(rectified(path, f"{block}.path.1"), f"{block}.path.3")
+        grid = path + (grid if number % 2 else convolved(ready, f"{block}.shortcut", stride))
+    torch.testing.assert_close(encoder(images), rectified(grid, "last.0").mean(dim=(2, 3)))
+
+
+@pytest.mark.parametrize("depth", [9, 27, 4, "28", True, 28.0])
+def test_the_depth_of_a_wide_resnet(depth):
+    with pytest.raises(OptionError, match="4 and a multiple of 6"):
+        WideResNet((3, 32, 32), depth=depth)
 
 
 def test_resnet9_is_what_its_name_says():
@@ -70,6 +116,7 @@ def tiny_encoders():
         SmallCNN((3, 12, 12), width=4),
         ShortResNet((3, 12, 12), width=0.0625),
         ShortResNet((3, 12, 12), width=0.0625, residuals="all"),
+        WideResNet((3, 12, 12), depth=10, width=0.5),
         ShortCNN((3, 12, 12), channels=(6, 8, 10)),
         ShortCNN((3, 12, 12), channels=(30, 8, 10), depth=2, activation="relu"),
     ]

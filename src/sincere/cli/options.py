@@ -59,8 +59,8 @@ Encoder = Annotated[
     str | None,
     _option(
         "--encoder",
-        "resnet9, resnet18, resnet34, resnet50, short_cnn, small_cnn, mlp, text, sound, timm:NAME, torchvision:NAME, "
-        "sentence-transformers:NAME, package.module:factory; by the data and the device unless given.",
+        "resnet9, resnet18, resnet34, resnet50, wide_resnet, short_cnn, small_cnn, mlp, text, sound, timm:NAME, "
+        "torchvision:NAME, sentence-transformers:NAME, package.module:factory; by data and device unless given.",
         MODEL,
     ),
 ]

@@ -12,6 +12,7 @@ from sincere.encoders.short_resnet import ShortResNet
 from sincere.encoders.small_cnn import SmallCNN
 from sincere.encoders.sound import SoundEncoder
 from sincere.encoders.text import TextEncoder
+from sincere.encoders.wide_resnet import WideResNet
 
 __all__ = [
     "ENCODERS",
@@ -26,6 +27,7 @@ __all__ = [
     "SmallCNN",
     "SoundEncoder",
     "TextEncoder",
+    "WideResNet",
     "build_encoder",
     "default_encoder",
     "seeded",

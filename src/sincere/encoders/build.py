@@ -18,6 +18,7 @@ from sincere.encoders.short_resnet import ShortResNet
 from sincere.encoders.small_cnn import SmallCNN
 from sincere.encoders.sound import SoundEncoder
 from sincere.encoders.text import TextEncoder
+from sincere.encoders.wide_resnet import WideResNet
 from sincere.errors import OptionError
 from sincere.types import Kind
 
@@ -26,6 +27,7 @@ ENCODERS: dict[str, tuple[Kind, Callable[..., nn.Module]]] = {
     "resnet18": ("image", partial(ResNet, 18)),
     "resnet34": ("image", partial(ResNet, 34)),
     "resnet50": ("image", partial(ResNet, 50)),
+    "wide_resnet": ("image", WideResNet),
     "short_cnn": ("image", ShortCNN),
     "small_cnn": ("image", SmallCNN),
     "mlp": ("array", MLP),
