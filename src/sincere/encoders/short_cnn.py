@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from sincere.checks import check_choice
-from sincere.encoders.pooling import largest_of_grid
+from sincere.encoders.pooling import Halving, largest_of_grid
 from sincere.encoders.shapes import IMAGE, check_batch, check_shape, check_whole
 from sincere.errors import OptionError
 
@@ -82,7 +82,7 @@ class Stage(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, depth: int, activation: Activation) -> None:
         super().__init__()
-        self.depth, self.pool = depth, nn.MaxPool2d(2)
+        self.depth, self.pool = depth, Halving()
         self.act = nn.GELU() if activation == "gelu" else nn.ReLU()
         self.convolutions = nn.ModuleList(_convolution(inputs if i == 0 else outputs, outputs) for i in range(depth))
         self.norms = nn.ModuleList(nn.BatchNorm2d(outputs) for _ in range(depth))

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 from torch import Tensor, nn
 
 from sincere.checks import check_choice
-from sincere.encoders.pooling import largest_of_grid
+from sincere.encoders.pooling import Halving, largest_of_grid
 from sincere.encoders.resnet import convolution, initialise
 from sincere.encoders.shapes import IMAGE, check_batch, check_multiple, check_shape
 from sincere.errors import OptionError
@@ -70,5 +70,5 @@ class Pair(nn.Module):
 
 def _layer(inputs: int, outputs: int, *, halved: bool = False) -> nn.Sequential:
     """Convolution, normalisation, ReLU; halved before the normalisation, which then has a quarter to do."""
-    pool = [nn.MaxPool2d(2)] if halved else []
+    pool = [Halving()] if halved else []
     return nn.Sequential(convolution(inputs, outputs, 3), *pool, nn.BatchNorm2d(outputs), nn.ReLU())
