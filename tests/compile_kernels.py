@@ -21,6 +21,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from sincere.encoders import triton_halving as halving
 from sincere.losses import sincere, supcon
 from sincere.losses.backends import triton_launch as launch
 from sincere.losses.backends.fused import Plan
@@ -111,6 +112,17 @@ def compiled(of: launch.Launch, products: torch.dtype, embeddings: torch.dtype, 
     return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=of.options)
 
 
+def compiled_halving(kernel, capability: int):
+    """For bfloat16 grids of a number of channels that 16 divides."""
+    constants = {"PIXELS": halving.PIXELS, "CHANNELS": halving.CHANNELS}
+    kinds = {"grid_ptr": "*bf16", "largest_ptr": "*bf16", "gradient_ptr": "*bf16", "place_ptr": "*i8"}
+    names = kernel.arg_names
+    signature = {name: "constexpr" if name in constants else kinds.get(name, "i32") for name in names}
+    aligned = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(names) if name in kinds or name == "channels"}
+    source = ASTSource(kernel, signature, {(names.index(k),): v for k, v in constants.items()}, aligned)
+    return triton.compile(source, target=GPUTarget("cuda", capability, 32))
+
+
 def resources(binary: bytes) -> tuple[int, int]:
     """Registers a thread and bytes of stack, read off the machine code."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
@@ -138,6 +150,10 @@ def main() -> None:
         registers, stack = resources(compiled(of, products, embeddings, capability).asm["cubin"])
         recorded = RECORDED.get((capability, key), 0)
         rows[key] = {"kernel": key, "registers": registers, "stack": stack, "stack_recorded": recorded}
+    for kernel in (halving.halve, halving.give_back):
+        registers, stack = resources(compiled_halving(kernel, capability).asm["cubin"])
+        key = f"halving {kernel.__name__}"
+        rows[key] = {"kernel": key, "registers": registers, "stack": stack, "stack_recorded": 0}
     json.dump(list(rows.values()), sys.stdout, indent=1)
 
 

@@ -18,15 +18,18 @@ def draw_intervals(figure: "Figure", measured: Sequence[Measured], label: str, *
     axis = figure.subplots()
     if zero:
         axis.axvline(0, color="0.5", linestyle=":", linewidth=1)
+    told = None
     for place, one in enumerate(measured):
         low, high = one.ends
         reach = [[max(one.value - low, 0)], [max(high - one.value, 0)]]
         axis.errorbar(one.value, place, xerr=reach, fmt="o", color=COLOURS[place % len(COLOURS)], capsize=4)
         if (paper := _as_number(one.paper)) is not None:
-            axis.plot(paper, place, marker="D", color="0.3", markerfacecolor="none", linestyle="none")
+            (told,) = axis.plot(paper, place, marker="D", color="0.3", markerfacecolor="none", linestyle="none")
     axis.set_yticks(range(len(measured)), [one.what.partition(", ")[0] for one in measured])
     axis.set_ylim(len(measured) - 0.5, -0.5)
     axis.set_xlabel(label)
+    if told is not None:
+        figure.legend([told], ["the paper"], loc="outside upper right", frameon=False)
 
 
 def _as_number(text: str | None) -> float | None:

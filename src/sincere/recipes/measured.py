@@ -43,6 +43,11 @@ class Figures:
         return f"{fmean(values):.2f} ± {stdev(values):.2f}" if len(values) > 1 else f"{values[0]:.2f}"
 
     @property
+    def over(self) -> str:
+        """What the figures are of."""
+        return f"mean ± deviation over {self.seeds} seeds" if self.seeds > 1 else "one seed"
+
+    @property
     def to_verdict(self) -> str:
         """In words; empty where nobody held a clock."""
         return f", {fmean(self.verdict_seconds):.0f} s from data to verdict" if self.verdict_seconds else ""
@@ -50,7 +55,7 @@ class Figures:
     def __str__(self) -> str:
         reached = ", ".join(f"{TITLES[method]} {self.spread(method)} %" for method in self.top1)
         return (
-            f"{reached} of {self.test_samples:,} test samples (mean ± deviation over {self.seeds} seeds), "
+            f"{reached} of {self.test_samples:,} test samples ({self.over}), "
             f"{self.mean_seconds:.0f} s of training on {self.hardware}{self.to_verdict}; torch {self.torch}, commit "
             f"{(self.commit or 'unknown')[:9]}, {self.date}"
         )
