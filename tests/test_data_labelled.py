@@ -3,10 +3,11 @@
 import json
 from dataclasses import asdict, replace
 
+import numpy as np
 import pytest
 import torch
 
-from sincere.data import Form, LabelledData, Splits
+from sincere.data import Form, LabelledData, Splits, open_data
 from sincere.errors import InputError, OptionError
 
 PETS = LabelledData(torch.eye(3), torch.tensor([1, 0, 1]), ("cat", "dog"), "array", "pets", shown=("a", "b", "c"))
@@ -72,3 +73,20 @@ def test_splits_are_of_one_form_and_have_the_same_classes():
         Splits(PETS, None, replace(PETS, inputs=torch.zeros(3, 2)))
     with pytest.raises(InputError, match="validation must have the classes of train"):
         Splits(PETS, replace(PETS, class_names=("cat", "cow")), PETS)
+
+
+def test_test_samples_that_were_trained_on_are_told(tmp_path):
+    """Counted by hand: 3 of the 8 test rows are rows of the table to train on."""
+    train = np.arange(40, dtype=np.float32).reshape(20, 2)
+    test = np.concatenate([train[[0, 7, 7]], train[:5] + 0.5])
+    np.savez(tmp_path / "a.npz", X_train=train, y_train=np.arange(20) % 2, X_test=test, y_test=np.arange(8) % 2)
+    splits = open_data(tmp_path / "a.npz", validation_share=0.0)
+    assert any(note.startswith("3 of 8 test samples equal a training sample") for note in splits.note)
+    whole = open_data("digits", test="digits")
+    known = {tuple(row) for row in whole.train.inputs.flatten(1).tolist()}
+    equal = sum(tuple(row) in known for row in whole.test.inputs.flatten(1).tolist())
+    assert 0 < equal < len(whole.test)  # the validation samples are not trained on
+    assert any(note.startswith(f"{equal:,} of 1,797 test samples equal") for note in whole.note)
+    alone = open_data("digits", test="digits", validation_share=0.0)
+    assert any(note.startswith("all 1,797 test samples equal") for note in alone.note)
+    assert not open_data("digits").note

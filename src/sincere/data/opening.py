@@ -8,6 +8,7 @@ import torch
 from sincere.checks import check_choice
 from sincere.data.labelled import Form, LabelledData, Splits
 from sincere.data.options import DataOptions, Settings, settings_from, shows_options
+from sincere.data.repeated import repeated_note
 from sincere.data.samples import Found, Rendered, Samples, legible, listed
 from sincere.data.sources import find
 from sincere.data.split import stratified_split
@@ -179,4 +180,6 @@ def _split(train: LabelledData, parts: dict[str, LabelledData], notes: tuple[str
         notes += (f"there is no validation part: {train.name} has too few samples for a share of {validation_share}.",)
     if alone := [c for c, count in zip(train.class_names, train.class_counts().tolist(), strict=True) if count == 1]:
         notes += (f"{len(alone)} classes have one sample to train on, so no positive: {listed(alone, 8)}.",)
+    if (note := repeated_note("test", parts["test"], train)) is not None:
+        notes += (note,)
     return Splits(train, parts.get("validation"), parts["test"], notes)

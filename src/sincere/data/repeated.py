@@ -1,0 +1,26 @@
+"""Held-out samples that were trained on: a figure from them says nothing of new samples."""
+
+from sincere.data.labelled import LabelledData
+
+WORTH_A_WORD = 0.01  # of the held-out samples: tables and short texts repeat themselves a little
+
+
+def repeated_note(name: str, held_out: LabelledData, train: LabelledData) -> str | None:
+    """A word for the user, if many held-out samples equal a training sample, byte by byte."""
+    if len(held_out) == 0:
+        return None
+    seen = set(_marks(train))
+    count = sum(mark in seen for mark in _marks(held_out))
+    if count < WORTH_A_WORD * len(held_out):
+        return None
+    all_of_them = "all" if count == len(held_out) else f"{count:,} of"
+    return (
+        f"{all_of_them} {len(held_out):,} {name} samples equal a training sample: accuracy on them is no measure of "
+        "how new samples will fare."
+    )
+
+
+def _marks(data: LabelledData) -> list[int]:
+    """A number for each sample, the same for equal ones; of 64 bits, so that others share it by no chance."""
+    rows = data.inputs.cpu().contiguous().numpy()
+    return [hash(row.tobytes()) for row in rows]
