@@ -40,7 +40,7 @@ def test_every_claim_is_listed_once_and_in_order():
     assert numbers == sorted(set(numbers))
     assert set(OURS) <= set(numbers)
     assert len({claim.name for claim in CLAIMS}) == len(CLAIMS)
-    assert all(find_claim(str(number)).needs == () for number in OURS)
+    assert all(find_claim(str(number)).needs == () for number in OURS if number != 23)  # which may train on images
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ class Claim:
     statement: what the paper says, in our words. paper: its figure, or what would have to be seen.
     needs: data sets that the fast and the full form read from the user's disk.
     one_will_do: is there a result, if half of one, from any one of them?
+    full_without_data: has the full form something else to run where they are not given?
     """
 
     number: int
@@ -76,12 +77,15 @@ class Claim:
     run: Callable[[Conditions], Outcome]
     needs: tuple[str, ...] = ()
     one_will_do: bool = False
+    full_without_data: bool = False
 
     def check_data(self, conditions: Conditions) -> None:
         """Refuse what has not the data that it needs, before anything is trained; and CIFAR for a quick form."""
         if unread := [name for name in conditions.data if name in CIFAR and conditions.form == "quick"]:
             raise OptionError(f"quick forms do not read {unread[0]}: ask for --fast or --full (form=… in Python).")
         if conditions.form == "quick" or (self.one_will_do and any(name in conditions.data for name in self.needs)):
+            return
+        if conditions.full and self.full_without_data:
             return
         for name in self.needs:
             conditions.path_of(name)

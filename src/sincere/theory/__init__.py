@@ -21,12 +21,13 @@ from sincere.theory.cross_entropy import (
     weight_radius,
 )
 from sincere.theory.density_ratio import DensityRatioFit, density_ratio_fit
+from sincere.theory.fit_times import FitTime, FitTimes, FitTrend
 from sincere.theory.gradients import CoefficientRange, GradientRanges, SinglePositive, gradient_ranges, single_positive
 from sincere.theory.imbalance import ImbalanceOptimum, ImbalanceRow, imbalance_optimum
 from sincere.theory.kl_bound import KlBoundCurve, KlBoundPoint, kl_bound_ceiling, kl_bound_on_gaussians
 from sincere.theory.lemma2 import Lemma2Check, lemma2_by_enumeration
 from sincere.theory.projection import ProjectionOptimum, ProjectionRow, projection_optimum
-from sincere.theory.random_labels import FitTime, FitTrend, RandomLabels, random_labels
+from sincere.theory.random_labels import RandomLabels, random_labels
 from sincere.theory.regression import Estimate
 from sincere.theory.repulsion import (
     RepulsionByPositives,
@@ -48,6 +49,7 @@ __all__ = [
     "DensityRatioFit",
     "Estimate",
     "FitTime",
+    "FitTimes",
     "FitTrend",
     "GradientRanges",
     "ImbalanceOptimum",

@@ -1,6 +1,5 @@
 """How long it takes to fit random labels: steps against the share of labels that are random (Graf et al., 2021)."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -12,41 +11,14 @@ from torch import Tensor
 from sincere.checks import check_choice
 from sincere.errors import OptionError
 from sincere.tables import columns
+from sincere.theory.fit_times import FitTime, FitTimes, FitTrend, fit_growth, fit_trend
 from sincere.theory.objectives import CHOICES, LOSSES
 from sincere.theory.record import Record
-from sincere.theory.regression import Estimate, exponential, mean_estimate, polynomial
+from sincere.theory.regression import Estimate
 
 
 @dataclass(frozen=True)
-class FitTime:
-    """One network: how many steps until it fits its training labels."""
-
-    loss: str
-    share: float  # of labels that were drawn anew
-    seed: int
-    steps: int  # the last that was allowed, where it never fitted
-    fitted: bool
-
-
-@dataclass(frozen=True)
-class FitTrend:
-    """Steps of one loss against the share: lines and parabolas, one for each seed, and what they say together."""
-
-    loss: str
-    slope: Estimate  # of the line, steps for a share of 1
-    curvature: Estimate  # coefficient of share² in the parabola: above 0 is faster than linear
-    linear_r2: float  # of the lines, one for each seed
-
-    @property
-    def shape(self) -> str:
-        """What the interval of the curvature says."""
-        if self.curvature.above_zero:
-            return "faster than linear"
-        return "slower than linear" if self.curvature.below_zero else "no departure from a line"
-
-
-@dataclass(frozen=True)
-class RandomLabels(Record):
+class RandomLabels(FitTimes, Record):
     """Steps to fit by loss, share and seed, with tests of their trend."""
 
     classes: int
@@ -62,28 +34,7 @@ class RandomLabels(Record):
     max_steps: int
     runs: tuple[FitTime, ...]
     trends: tuple[FitTrend, ...]
-    growth: dict[str, Estimate]  # loss → its steps at the largest share over those at the least one above 0,
-    # divided by the same of cross-entropy; intervals over seeds. Empty without cross-entropy.
-
-    def steps(self, loss: str, share: float) -> tuple[int, ...]:
-        """Of one loss and share, by seed."""
-        return tuple(run.steps for run in self.runs if (run.loss, run.share) == (loss, share))
-
-    def trend(self, loss: str) -> FitTrend:
-        """The trend of one loss."""
-        for found in self.trends:
-            if found.loss == loss:
-                return found
-        raise OptionError(f"loss must be one that was run, {[t.loss for t in self.trends]}: got {loss!r}.")
-
-    @property
-    def unfitted(self) -> int:
-        """Runs that never fitted; their steps are too low, and so is every trend that has them."""
-        return sum(not run.fitted for run in self.runs)
-
-    @property
-    def shares(self) -> tuple[float, ...]:
-        return tuple(sorted({run.share for run in self.runs}))
+    growth: dict[str, Estimate]
 
     def __str__(self) -> str:
         title = (
@@ -175,8 +126,8 @@ def random_labels(
         threshold=threshold,
         max_steps=max_steps,
         runs=tuple(runs),
-        trends=tuple(_trend(loss, runs) for loss in losses),
-        growth=_growth(losses, runs),
+        trends=tuple(fit_trend(loss, runs) for loss in losses),
+        growth=fit_growth(losses, runs),
     )
 
 
@@ -267,39 +218,3 @@ def _training_accuracy(loss: str, output: Tensor, labels: Tensor) -> float:
         means = output.new_zeros(int(labels.max()) + 1, output.shape[1]).index_add_(0, labels, output)
         output = output @ F.normalize(means, dim=1).T
     return float((output.argmax(dim=1) == labels).double().mean())
-
-
-def _trend(loss: str, runs: Sequence[FitTime]) -> FitTrend:
-    """A line and a parabola for each seed. Shares of one seed have samples in common, and long runs vary more than
-    short ones, so that only the seeds are independent and alike: intervals are over them."""
-    slopes, curvatures, left, total = [], [], 0.0, 0.0
-    own = [run for run in runs if run.loss == loss]
-    for seed in sorted({run.seed for run in own}):
-        shares = [run.share for run in own if run.seed == seed]
-        steps = [float(run.steps) for run in own if run.seed == seed]
-        intercept, slope = polynomial(shares, steps, 1)
-        slopes.append(slope)
-        curvatures.append(polynomial(shares, steps, 2)[2])
-        mean = sum(steps) / len(steps)
-        left += sum((y - intercept - slope * x) ** 2 for x, y in zip(shares, steps, strict=True))
-        total += sum((y - mean) ** 2 for y in steps)
-    r2 = 1 - left / total if total else math.nan
-    return FitTrend(loss, mean_estimate(slopes), mean_estimate(curvatures), r2)
-
-
-def _growth(losses: Sequence[str], runs: Sequence[FitTime]) -> dict[str, Estimate]:
-    low = min(run.share for run in runs if run.share > 0)
-    high = max(run.share for run in runs)
-    steps = {(run.loss, run.share, run.seed): max(1, run.steps) for run in runs}
-    seeds = sorted({run.seed for run in runs})
-    if "cross_entropy" not in losses:
-        return {}
-
-    def grown(loss: str, seed: int) -> float:
-        return math.log(steps[loss, high, seed] / steps[loss, low, seed])
-
-    return {
-        loss: exponential(mean_estimate([grown(loss, seed) - grown("cross_entropy", seed) for seed in seeds]))
-        for loss in losses
-        if loss != "cross_entropy"
-    }

@@ -1,0 +1,180 @@
+"""Claim 23 on images: steps until a convolutional network fits labels some of which are random.
+
+As in Zhang et al. (2017, arXiv 1611.03530), whose experiment Graf et al. repeat: images as they are, without random
+views, and no weight decay. What can be learned by heart is learned by heart.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import sincere.functional as SF
+from sincere.embeddings.embed import Precision, half_precision, in_evaluation
+from sincere.encoders import ShortCNN, build_encoder, seeded
+from sincere.errors import InputError
+from sincere.runs.files import write_atomically
+from sincere.theory import Estimate, FitTime, FitTimes, FitTrend
+from sincere.theory.fit_times import fit_growth, fit_trend
+
+CONTRASTIVE: dict[str, Callable[..., Tensor]] = {"supcon": SF.supcon, "sincere": SF.sincere}
+LOSSES = ("cross_entropy", *CONTRASTIVE)
+DIM = 128  # of the embeddings, behind one linear layer, as cross-entropy's logits are
+PORTION = 2000  # images that are looked at together
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """How networks are trained, and when they have fitted."""
+
+    encoder: str
+    options: dict[str, Any]
+    images: int  # of the training set, the first ones
+    max_epochs: int  # after which a run is given up
+    shares: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
+    seeds: tuple[int, ...] = (0, 1, 2)
+    batch: int = 512
+    rate: float = 0.1
+    momentum: float = 0.9
+    temperature: float = 0.1
+    threshold: float = 0.99
+
+
+@dataclass(frozen=True)
+class ImageFits(FitTimes):
+    """Steps to fit by loss, share and seed."""
+
+    samples: int
+    threshold: float
+    optimizer: str
+    runs: tuple[FitTime, ...]
+    trends: tuple[FitTrend, ...]
+    growth: dict[str, Estimate]
+
+
+def fit_images(
+    images: Tensor, labels: Tensor, fitting: Fitting, *, kept: Path, place: torch.device, say: Callable[[str], None]
+) -> ImageFits:
+    """Every loss with every share from every seed. Each run is kept in a file, so that what was cut off goes on."""
+    settings = json.loads(json.dumps(asdict(fitting)))
+    known = _known_runs(kept, settings)
+    inputs = normalised(images[: fitting.images].to(place))
+    classes = int(labels.max()) + 1
+    for seed in fitting.seeds:
+        for loss in LOSSES:
+            for share in fitting.shares:
+                if (loss, share, seed) in known:
+                    continue
+                say(f"{loss}, {100 * share:g} % of the labels random, seed {seed}")
+                shown = randomised(labels[: fitting.images], share, classes=classes, seed=seed).to(place)
+                known[loss, share, seed] = steps_to_fit(loss, inputs, shown, fitting, share=share, seed=seed)
+                document = {"settings": settings, "runs": [asdict(run) for run in known.values()]}
+                write_atomically(kept, (json.dumps(document, indent=1) + "\n").encode())
+    runs = [known[loss, share, seed] for loss in LOSSES for share in fitting.shares for seed in fitting.seeds]
+    return ImageFits(
+        samples=len(inputs),
+        threshold=fitting.threshold,
+        optimizer="sgd",
+        runs=tuple(runs),
+        trends=tuple(fit_trend(loss, runs) for loss in LOSSES),
+        growth=fit_growth(LOSSES, runs),
+    )
+
+
+def _known_runs(kept: Path, settings: dict[str, Any]) -> dict[tuple[str, float, int], FitTime]:
+    if not kept.exists():
+        return {}
+    document = json.loads(kept.read_text(encoding="utf-8"))
+    if document["settings"] != settings:
+        raise InputError(f"{kept} holds runs with other settings: move it away, or choose another folder of runs.")
+    return {(run["loss"], run["share"], run["seed"]): FitTime(**run) for run in document["runs"]}
+
+
+def normalised(images: Tensor) -> Tensor:
+    """uint8 (n, c, h, w) → float32 with mean 0 and deviation 1 in each channel."""
+    scaled = images.float() / 255
+    deviation, mean = torch.std_mean(scaled, dim=(0, 2, 3), keepdim=True)
+    return ((scaled - mean) / deviation).contiguous(memory_format=torch.channels_last)
+
+
+def randomised(labels: Tensor, share: float, *, classes: int, seed: int) -> Tensor:
+    """Labels of which a share was drawn anew, uniformly. A larger share of one seed has all of a smaller one's."""
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(labels), generator=generator)
+    drawn = torch.randint(classes, (len(labels),), generator=generator)
+    chosen = order[: round(share * len(labels))]
+    changed = labels.cpu().clone()
+    changed[chosen] = drawn[chosen]
+    return changed
+
+
+def steps_to_fit(loss: str, inputs: Tensor, labels: Tensor, fitting: Fitting, *, share: float, seed: int) -> FitTime:
+    """Train one network; look at its training labels after every epoch."""
+    network = _network(loss, inputs, int(labels.max()) + 1, fitting, seed)
+    descend = torch.optim.SGD(network.parameters(), lr=fitting.rate, momentum=fitting.momentum)
+    generator = torch.Generator().manual_seed(seed)
+    batch = min(fitting.batch, len(labels))
+    steps = 0
+    for _ in range(fitting.max_epochs):
+        order = torch.randperm(len(labels), generator=generator).to(labels.device)
+        for start in range(0, len(labels) - batch + 1, batch):
+            rows = order[start : start + batch]
+            with half_precision(inputs.device, _precision(inputs)):
+                output = network(inputs[rows])
+            descend.zero_grad()
+            _value(loss, output.float(), labels[rows], fitting).backward()  # type: ignore[no-untyped-call]
+            descend.step()
+            steps += 1
+        if training_accuracy(loss, network, inputs, labels) >= fitting.threshold:
+            return FitTime(loss, share, seed, steps, True)
+    return FitTime(loss, share, seed, steps, False)
+
+
+def _network(loss: str, inputs: Tensor, classes: int, fitting: Fitting, seed: int) -> nn.Module:
+    """An encoder and one linear layer: to the logits, or to the embeddings."""
+    generator = torch.Generator().manual_seed(seed)
+    shape = tuple(inputs.shape[1:])
+    encoder = build_encoder(fitting.encoder, kind="image", shape=shape, generator=generator, **fitting.options)
+    if isinstance(encoder, ShortCNN):
+        encoder.start_from(inputs[:PORTION].cpu())
+    with seeded(generator):
+        last = nn.Linear(int(encoder.feature_dim), classes if loss == "cross_entropy" else DIM)  # type: ignore[arg-type]
+    network = nn.Sequential(encoder, last).to(inputs.device)
+    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def _value(loss: str, output: Tensor, labels: Tensor, fitting: Fitting) -> Tensor:
+    if loss == "cross_entropy":
+        return F.cross_entropy(output, labels)
+    return CONTRASTIVE[loss](output, labels, temperature=fitting.temperature)
+
+
+def _precision(inputs: Tensor) -> Precision:
+    return "bf16" if inputs.is_cuda else "fp32"
+
+
+@torch.no_grad()
+def training_accuracy(loss: str, network: nn.Module, inputs: Tensor, labels: Tensor) -> float:
+    """By the largest logit, or by the nearest class mean of the embeddings."""
+    with in_evaluation(network), half_precision(inputs.device, _precision(inputs)):
+        output = torch.cat([network(some).float() for some in torch.split(inputs, PORTION)])
+    if loss != "cross_entropy":
+        output = F.normalize(output, dim=1)
+        means = output.new_zeros(int(labels.max()) + 1, output.shape[1]).index_add_(0, labels, output)
+        output = output @ F.normalize(means, dim=1).T
+    return float((output.argmax(dim=1) == labels).double().mean())
+
+
+def described(fitting: Fitting, title: str) -> str:
+    """In words."""
+    return (
+        f"the first {fitting.images:,} training images of CIFAR-10, {title}, no random views, batches of "
+        f"{fitting.batch}, SGD (rate {fitting.rate:g}, momentum {fitting.momentum:g}, constant), until "
+        f"{100 * fitting.threshold:g} % of the training labels are right after an epoch, at most {fitting.max_epochs} "
+        f"epochs; {len(fitting.seeds)} seeds"
+    )
