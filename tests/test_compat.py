@@ -1,5 +1,6 @@
 """The losses of `sincere.compat` against the numbers of the libraries whose calls they take."""
 
+import inspect
 import subprocess
 import sys
 from collections.abc import Callable
@@ -297,3 +298,56 @@ def test_metric_learning_refuses_wrong_input(call: Callable[..., Tensor], messag
 def test_compat_imports_without_the_other_libraries() -> None:
     code = "import sys; sys.modules['pytorch_metric_learning'] = None; import sincere.compat"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def supcontrast_code(
+    features: Tensor, labels: Tensor | None, mask: Tensor | None, mode: str, temperature: float, base: float
+) -> Tensor:
+    """What the authors' code computes: views one after the other, the mask repeated, the diagonal taken out."""
+    b, views = features.shape[:2]
+    z = features.flatten(2)
+    pairs = torch.eye(b) if mask is None and labels is None else mask
+    if labels is not None:
+        pairs = labels.reshape(-1, 1) == labels.reshape(1, -1)
+    assert pairs is not None
+    contrasts = torch.cat(z.unbind(1))
+    anchors = contrasts if mode == "all" else z[:, 0]
+    logits = anchors @ contrasts.T / temperature
+    not_self = 1 - torch.eye(len(contrasts), dtype=F64)[: len(anchors)]
+    positives = pairs.to(F64).repeat(len(anchors) // b, views) * not_self
+    log_p = logits - (logits.exp() * not_self).sum(dim=1, keepdim=True).log()
+    counts = positives.sum(dim=1)
+    return -(temperature / base) * ((positives * log_p).sum(dim=1) / torch.where(counts > 0, counts, 1)).mean()
+
+
+@pytest.mark.parametrize("mode", ["all", "one"])
+@pytest.mark.parametrize("shape", [(7, 1, 5), (7, 3, 5), (7, 2, 2, 3), (1, 4, 5), (2, 1, 5)])
+@pytest.mark.parametrize("positives", ["nobody says", "labels", "column of labels", "mask", "weights", "empty mask"])
+def test_supcontrast_equals_the_authors_code(positives: str, shape: tuple[int, ...], mode: str) -> None:
+    generator = torch.Generator().manual_seed(4)
+    z, b = unit(*shape, seed=3), shape[0]
+    labels = torch.tensor([0, 1, 0, 1, 2, 2, 3])[:b]
+    weights = torch.rand(b, b, generator=generator) * (torch.rand(b, b, generator=generator) > 0.4)
+    given: dict[str, tuple[Tensor | None, Tensor | None]] = {
+        "nobody says": (None, None),
+        "labels": (labels, None),
+        "column of labels": (labels.unsqueeze(1), None),
+        "mask": (None, weights > 0),
+        "weights": (None, weights),
+        "empty mask": (None, torch.zeros(b, b)),
+    }
+    for temperature, base in ((0.07, 0.07), (0.1, 0.07), (0.5, 1.0)):
+        loss = supcontrast.SupConLoss(temperature, mode, base)  # type: ignore[arg-type]
+        expected = supcontrast_code(z, *given[positives], mode, temperature, base)
+        torch.testing.assert_close(loss(z, *given[positives]), expected, rtol=1e-10, atol=1e-12)
+
+
+@EACH_LOSS
+def test_metric_learning_has_the_arguments_of_the_library(name: str) -> None:
+    """Names, order and defaults, of the call and of what is passed to it by keyword."""
+    ours, theirs = (inspect.signature(getattr(module, name).forward) for module in (metric_learning, pml))
+    assert [(p.name, p.default) for p in ours.parameters.values()] == [
+        (p.name, p.default if p.name != "labels" else None) for p in theirs.parameters.values()
+    ]
+    ours, theirs = (inspect.signature(getattr(module, name)) for module in (metric_learning, pml))
+    assert ours.parameters["temperature"].default == theirs.parameters["temperature"].default

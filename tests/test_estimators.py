@@ -251,3 +251,127 @@ def test_another_number_of_neighbours_needs_no_other_fit():
     np.testing.assert_array_equal(model.set_params(neighbours=None).predict_proba(new), chosen)
     assert clone(model).neighbours is None
     assert not hasattr(clone(model), "neighbours_")
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-40, 1e160, 1e300])
+def test_a_unit_of_measurement_changes_nothing(scale):
+    """Cross-sections in cm² are of 1e-40: no constants, though float32 would take them for zero."""
+    x, y = circles(60)
+    plain = ContrastiveTransformer(epochs=1, random_state=0, **SMALL).fit(x, y).transform(x)
+    scaled = ContrastiveTransformer(epochs=1, random_state=0, **SMALL).fit(x * scale, y).transform(x * scale)
+    np.testing.assert_allclose(scaled, plain, atol=1e-6)
+
+
+@pytest.mark.parametrize("changes", [{"learning_rate": 1e30}, {"weight_decay": 1e30}, {"noise": 1e30}])
+def test_a_training_that_runs_away_is_said_to(changes):
+    x, y = circles(60)
+    with pytest.raises(OptionError, match=r"must end with finite weights.*learning_rate .*weight_decay .*noise"):
+        ContrastiveClassifier(epochs=2, random_state=0, **{**SMALL, **changes}).fit(x, y)
+
+
+@pytest.mark.parametrize(("kind", "far"), [(np.float32, 1e30), (np.float64, 1e250)])
+@pytest.mark.parametrize("output", ["embeddings", "features"])
+def test_rows_far_away_have_length_one_too(output, kind, far):
+    x, y = circles(60)
+    model = ContrastiveTransformer(epochs=1, random_state=0, output=output, **SMALL).fit(x.astype(kind), y)
+    away = (x[:5] * far).astype(kind)
+    np.testing.assert_allclose(np.linalg.norm(model.transform(away), axis=1), 1, rtol=1e-5)
+    # Far enough, a network of ReLUs is a cone: the direction no longer depends on how far.
+    np.testing.assert_allclose(model.transform(away), model.transform(away / kind(1e6)), atol=1e-4)
+
+
+def test_rows_beyond_all_numbers_are_refused():
+    x, y = circles(60)
+    model = ContrastiveTransformer(epochs=1, random_state=0, **SMALL).fit(x.astype(np.float32), y)
+    model.statistics_ = type(model.statistics_)(model.statistics_.mean, (1e-30,) * 5)  # a unit that was very small
+    with pytest.raises(InputError, match=r"60 of 60 rows lie so far from the training rows"):
+        model.transform((x * 1e10).astype(np.float32))
+
+
+@pytest.mark.parametrize("rule", ["knn", "class_means"])
+def test_classes_follow_the_vectors_of_the_fit(rule):
+    x, y = circles(60)
+    model = ContrastiveClassifier(epochs=1, random_state=0, rule=rule, **SMALL).fit(x, y)
+    told = model.predict_proba(x)
+    model.set_params(output="features")
+    assert model.output_ == "embeddings"
+    assert model.transform(x).shape == (60, 32)
+    np.testing.assert_array_equal(model.predict_proba(x), told)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"output": "logits"}, "output must be one of 'embeddings', 'features': got 'logits'"),
+        ({"neighbours": 2.5}, "neighbours must be a whole number from 1, or None: got 2.5"),
+        ({"neighbours": 0}, "neighbours must be a whole number from 1, or None: got 0"),
+        ({"neighbours": "many"}, "neighbours must be a whole number from 1, or None: got 'many'"),
+        ({"temperature": None}, "temperature must be a number"),
+    ],
+)
+def test_what_is_set_after_the_fit_is_checked_as_well(changes, message):
+    x, y = circles(40)
+    model = ContrastiveClassifier(epochs=1, random_state=0, **SMALL).fit(x, y).set_params(**changes)
+    with pytest.raises(OptionError, match=message):
+        model.transform(x) if "output" in changes else model.predict(x)
+    if "output" in changes:
+        with pytest.raises(OptionError, match=message):
+            model.get_feature_names_out()
+
+
+@pytest.mark.parametrize("device", ["meta", "cuda:99"])
+def test_a_device_that_is_not_there_is_named(device):
+    x, y = circles(40)
+    with pytest.raises(OptionError, match=f"device '{device}' must be one that torch can use here"):
+        ContrastiveTransformer(epochs=1, device=device, **SMALL).fit(x, y)
+
+
+def test_a_batch_is_a_whole_number_of_samples():
+    x, y = circles(40)
+    with pytest.raises(OptionError, match=r"batch_size must be a whole number from 1: got 32\.5"):
+        ContrastiveTransformer(epochs=1, **{**SMALL, "batch_size": 32.5}).fit(x, y)
+
+
+LABELS = {
+    "texts": np.array(["no", "yes"]),
+    "objects": np.array(["no", "yes"], dtype=object),
+    "booleans": np.array([False, True]),
+    "floats": np.array([0.0, 1.0]),
+    "negative numbers": np.array([-7, -2]),
+}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_names_of_classes_change_nothing_else(kind):
+    x, y = circles(60)
+    plain = ContrastiveClassifier(epochs=2, random_state=0, **SMALL).fit(x, y)
+    named = ContrastiveClassifier(epochs=2, random_state=0, **SMALL).fit(x, LABELS[kind][y])
+    np.testing.assert_array_equal(named.predict_proba(x), plain.predict_proba(x))
+    np.testing.assert_array_equal(named.predict(x), LABELS[kind][plain.predict(x)])
+    assert named.score(x, LABELS[kind][y]) == plain.score(x, y)
+
+
+def test_kinds_of_rows_change_nothing_else():
+    x, y = circles(60)
+    whole = np.round(50 * x + 100).clip(0, 255)
+    plain = ContrastiveTransformer(epochs=1, random_state=0, **SMALL).fit(whole, y).transform(whole)
+    for kind in (np.uint8, np.int16, np.int64, object):
+        other = whole.astype(kind)
+        np.testing.assert_array_equal(
+            ContrastiveTransformer(epochs=1, random_state=0, **SMALL).fit(other, y).transform(other), plain
+        )
+    strided, frozen = np.asfortranarray(np.repeat(whole, 2, axis=0))[::2], whole.copy()
+    frozen.setflags(write=False)
+    for other in (strided, frozen, whole.tolist(), torch.from_numpy(whole)):
+        found = ContrastiveTransformer(epochs=1, random_state=0, **SMALL).fit(other, y).transform(other)
+        np.testing.assert_allclose(found, plain, rtol=0, atol=1e-14)  # products of another layout round otherwise
+
+
+def test_a_random_state_goes_on_and_a_seed_repeats():
+    x, y = circles(60)
+    model = ContrastiveTransformer(epochs=1, random_state=np.random.RandomState(0), **SMALL)
+    first, second = (model.fit(x, y).transform(x) for _ in range(2))
+    assert np.abs(first - second).max() > 0.1
+    model.set_params(random_state=0)
+    np.testing.assert_array_equal(model.fit(x, y).transform(x), first)
+    np.testing.assert_array_equal(model.fit(x, y).transform(x), first)

@@ -54,6 +54,23 @@ def test_one_broken_number_goes_where_torch_lets_it_go(broken, place):
         assert torch.equal(a.nan_to_num(), b.nan_to_num())
 
 
+@needs_kernels
+@pytest.mark.parametrize("shape", SHAPES[:3], ids=str)
+def test_second_derivatives_are_torchs(shape):
+    """A penalty on the gradient, as for smooth networks."""
+    from sincere.encoders.triton_halving import Halved
+
+    def penalised(function, grid):
+        halved = function(grid)
+        (gradient,) = torch.autograd.grad((halved.square() * weights(halved)).sum(), grid, create_graph=True)
+        return torch.autograd.grad((gradient * gradient.detach().cos()).sum(), grid)[0]
+
+    grid = grid_of(shape)
+    ours, theirs = (penalised(one, grid) for one in (Halved.apply, lambda grid: F.max_pool2d(grid, 2)))
+    assert theirs.abs().sum() > 0
+    assert torch.equal(ours, theirs)
+
+
 def test_without_a_gpu_it_is_torchs():
     grid = torch.randn(2, 3, 5, 4, requires_grad=True)
     assert not takes_kernels(grid)

@@ -172,3 +172,21 @@ def test_errors(make, words):
     with pytest.raises(OptionError) as caught:
         make()
     assert all(word in str(caught.value) for word in words), caught.value
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_of_a_text_at_least_one_piece_stays(share):
+    """Texts of one short word have one piece or two: a view with nothing in it would be a positive of everything."""
+    short = texts()
+    short[:, 1:], short[:, 0, 2] = 0, 0
+    stage = PieceDropout(share)
+    numbers = numbers_for(stage, short)
+    dropped = stage(short, numbers)
+    assert (dropped != 0).flatten(1).any(dim=1).all()
+    assert (stage(torch.zeros_like(short), numbers) == 0).all()
+    # Where chance leaves something, it is left to chance: both of two pieces go with share², and then one stays.
+    chance = numbers.reshape(short.shape)[:, 0, :2] >= share
+    some = chance.any(dim=1)
+    assert torch.equal((dropped[:, 0, :2] != 0)[some], chance[some])
+    assert ((dropped != 0).flatten(1).sum(dim=1)[~some] == 1).all()
+    assert int((~some).sum()) > 50

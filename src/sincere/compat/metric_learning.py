@@ -10,6 +10,8 @@ All are called as `loss(embeddings, labels, indices_tuple, ref_emb, ref_labels)`
     ref_labels     (m,). If it is the very tensor that was passed as labels, row i of ref_emb is taken for anchor i
                    itself and left out, as there; pass labels.clone() to contrast the two
 
+The only option is temperature: distance, reducer and embedding_regularizer are its defaults', and are not taken.
+
 They work inside its `CrossBatchMemory` and `SelfSupervisedLoss`. Its `DistributedLossWrapper` takes none but its own
 classes: use :class:`sincere.SupConLoss` or :class:`sincere.SINCERELoss` with gather=True, whose gradients are exact.
 """

@@ -13,6 +13,7 @@ from sincere.encoders.external import from_factory, from_sentence_transformers, 
 from sincere.encoders.mlp import MLP
 from sincere.encoders.resnet import ResNet
 from sincere.encoders.seeding import seeded
+from sincere.encoders.shapes import IMAGE, check_shape
 from sincere.encoders.short_cnn import ShortCNN
 from sincere.encoders.short_resnet import ShortResNet
 from sincere.encoders.small_cnn import SmallCNN
@@ -50,6 +51,7 @@ def default_encoder(kind: Kind, shape: tuple[int, ...], *, gpu: bool = True) -> 
     """
     check_choice("kind", kind, ("image", "array", "text", "sound"))
     if kind == "image":
+        check_shape("the default encoder of images", shape, IMAGE)
         side = min(shape[1:])
         return "small_cnn" if side <= TINY else "resnet18" if gpu or side >= LARGE else "short_cnn"
     return {"array": "mlp", "text": "text", "sound": "sound"}[kind]

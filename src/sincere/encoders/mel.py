@@ -73,10 +73,12 @@ class LogMel(nn.Module):
 
     def forward(self, waveforms: Tensor) -> Tensor:
         with torch.autocast(waveforms.device.type, enabled=False):  # decibels of bfloat16 would be steps of 3 %
-            padded = nn.functional.pad(waveforms.float(), (0, max(0, self.length - waveforms.shape[1])))
-            parts = padded.unfold(1, self.length, self.hop) @ self.basis
+            own = self.basis.dtype
+            precision = torch.promote_types(own, torch.float32)
+            padded = nn.functional.pad(waveforms.to(precision), (0, max(0, self.length - waveforms.shape[1])))
+            parts = padded.unfold(1, self.length, self.hop) @ self.basis.to(precision)
             real, imaginary = parts.chunk(2, dim=2)
-            power = (real.square() + imaginary.square()) @ self.filters
+            power = (real.square() + imaginary.square()) @ self.filters.to(precision)
             decibels = 10 * power.clamp(min=1e-20).log10()
             below = decibels - decibels.amax(dim=(1, 2), keepdim=True)
-            return (1 + 2 * below / self.range_db).clamp(min=-1).transpose(1, 2)
+            return (1 + 2 * below / self.range_db).clamp(min=-1).transpose(1, 2).to(own)

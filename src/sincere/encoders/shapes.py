@@ -13,15 +13,19 @@ LARGEST = 1000  # times the usual channels: more is a slip
 
 def check_shape(encoder: str, shape: tuple[int, ...], dimensions: tuple[str, ...]) -> None:
     """The shape of one sample that an encoder is built for."""
-    if len(shape) != len(dimensions) or not all(isinstance(size, Integral) and size >= 1 for size in shape):
+    is_shape = isinstance(shape, (tuple, list)) and len(shape) == len(dimensions)
+    if not is_shape or not all(isinstance(size, Integral) and size >= 1 for size in shape):
+        came = tuple(shape) if isinstance(shape, (tuple, list)) else repr(shape)
         raise OptionError(
-            f"{encoder} takes samples of shape ({', '.join(dimensions)}): got shape={tuple(shape)}. "
+            f"{encoder} takes samples of shape ({', '.join(dimensions)}): got shape={came}. "
             "Give the shape of one sample, without the batch."
         )
 
 
-def check_batch(encoder: str, inputs: Tensor, expected: tuple[int | str, ...], *, floating: bool = True) -> None:
-    """A batch (b, …) of samples; a name in `expected` stands for any size."""
+def check_batch(
+    encoder: str, inputs: Tensor, expected: tuple[int | str, ...], *, floating: bool = True, least: int = 1
+) -> None:
+    """A batch (b, …) of samples; a name in `expected` stands for any size from `least` on."""
     fits = inputs.ndim == len(expected) + 1 and all(
         isinstance(wanted, str) or size == wanted for size, wanted in zip(inputs.shape[1:], expected, strict=False)
     )
@@ -30,6 +34,12 @@ def check_batch(encoder: str, inputs: Tensor, expected: tuple[int | str, ...], *
         raise InputError(
             f"{encoder} takes a batch of shape (b, {', '.join(map(str, expected))}), {kind}: "
             f"got {shape_of(inputs)}, {inputs.dtype}. Views (b, count, …) go in as views.flatten(0, 1)."
+        )
+    named = [wanted for wanted in expected if isinstance(wanted, str)]
+    if any(inputs.shape[1 + expected.index(name)] < least for name in named):
+        raise InputError(
+            f"{encoder} takes a batch of shape (b, {', '.join(map(str, expected))}), {' and '.join(named)} at least "
+            f"{least}: got {shape_of(inputs)}."
         )
 
 

@@ -5,12 +5,13 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from sincere.checks import check_choice
+from sincere.checks import check_choice, check_finite
 from sincere.encoders.pooling import Halving, largest_of_grid
 from sincere.encoders.shapes import IMAGE, check_batch, check_shape, check_whole
-from sincere.errors import OptionError
+from sincere.errors import InputError, OptionError
 
 Activation: TypeAlias = Literal["gelu", "relu"]
+SMALLEST = 9  # pixels of a side, of which the patches leave eight and three halvings one
 PATCH = 2  # pixels of a side of what the first layer looks at
 PIXELS_AT_ONCE = 1 << 21  # values of images that are cut into patches together
 FLOOR = 5e-4  # added to a direction's variance, or directions that hardly vary would be blown up
@@ -55,8 +56,10 @@ class ShortCNN(nn.Module):
             raise OptionError(f"channels must be three numbers, one for each stage: got {channels!r}.")
         for number, size in enumerate(channels):
             check_whole(f"channels[{number}]", size)
-        if min(shape[1:]) < 9:
-            raise OptionError(f"short_cnn halves images three times: they must have 9 pixels or more, got {shape[1:]}.")
+        if min(shape[1:]) < SMALLEST:
+            raise OptionError(
+                f"short_cnn halves images three times: they must have {SMALLEST} pixels or more, got {shape[1:]}."
+            )
         self.channels, self.feature_dim = shape[0], channels[-1]
         directions = PATCH * PATCH * shape[0]
         self.stem = nn.Conv2d(shape[0], 2 * directions, PATCH, bias=False)
@@ -69,10 +72,16 @@ class ShortCNN(nn.Module):
     @torch.no_grad()
     def start_from(self, images: Tensor) -> None:
         """Compute the first layer from training images (n, c, h, w), prepared as they will come."""
-        self.stem.weight.copy_(whitening(images))
+        check_batch("the start of this short_cnn", images, (self.channels, "h", "w"), least=PATCH)
+        if not len(images):
+            raise InputError("the first layer is computed from training images: got none.")
+        check_finite("the images that the first layer is computed from", images)
+        filters = whitening(images)
+        check_finite("the first layer's filters", filters)
+        self.stem.weight.copy_(filters)
 
     def forward(self, images: Tensor) -> Tensor:
-        check_batch("this short_cnn", images, (self.channels, "h", "w"))
+        check_batch("this short_cnn", images, (self.channels, "h", "w"), least=SMALLEST)
         grid: Tensor = self.stages(self.act(self.stem(images)))
         return largest_of_grid(grid)
 

@@ -12,6 +12,7 @@ from sincere.encoders.shapes import IMAGE, check_batch, check_multiple, check_sh
 from sincere.errors import OptionError
 
 Residuals: TypeAlias = Literal["outer", "all"]
+SMALLEST = 8  # pixels of a side of which three halvings leave one
 
 
 class ShortResNet(nn.Module):
@@ -37,8 +38,10 @@ class ShortResNet(nn.Module):
         super().__init__()
         check_shape("resnet9", shape, IMAGE)
         check_choice("residuals", residuals, ("outer", "all"))
-        if min(shape[1:]) < 8:
-            raise OptionError(f"resnet9 halves images three times: they must have 8 pixels or more, got {shape[1:]}.")
+        if min(shape[1:]) < SMALLEST:
+            raise OptionError(
+                f"resnet9 halves images three times: they must have {SMALLEST} pixels or more, got {shape[1:]}."
+            )
         check_multiple("width", width, 64)
         channels = [round(size * width) for size in (64, 128, 256, 512)]
         self.channels, self.feature_dim = shape[0], channels[-1]
@@ -51,7 +54,7 @@ class ShortResNet(nn.Module):
         initialise(self)
 
     def forward(self, images: Tensor) -> Tensor:
-        check_batch("this resnet9", images, (self.channels, "h", "w"))
+        check_batch("this resnet9", images, (self.channels, "h", "w"), least=SMALLEST)
         grid: Tensor = self.layers(images)
         return largest_of_grid(grid)
 

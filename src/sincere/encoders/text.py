@@ -53,6 +53,7 @@ class TextEncoder(nn.Module):
 
     def word_vectors(self, texts: Tensor) -> tuple[Tensor, Tensor]:
         """Vectors (b, words, dim), and whether there is a word, (b, words, 1)."""
+        texts = texts if texts.dtype in (torch.int32, torch.int64) else texts.long()  # short ones cannot count rows
         b, words, pieces = texts.shape
         numbers = ((texts - 1) % (self.rows - 1) + 1).masked_fill(texts <= 0, 0)
         if torch.compiler.is_exporting():  # ONNX has no bags; row 0 is 0, so that a plain sum is the same

@@ -7,7 +7,7 @@ import torch
 from sklearn.base import ClassifierMixin  # type: ignore[import-untyped]
 from torch import Tensor
 
-from sincere.checks import check_choice
+from sincere.checks import check_choice, check_temperature
 from sincere.errors import OptionError
 from sincere.estimators.fitting import LossName
 from sincere.estimators.transformer import Array, ContrastiveTransformer, Output, as_python
@@ -38,6 +38,7 @@ class ContrastiveClassifier(ClassifierMixin, ContrastiveTransformer):  # type: i
     Attributes:
         neighbours_: as many as were given, or as the classes decided.
         rule_: that of the fit; another one needs another fit.
+        output_: that of the fit, in which samples are near each other; `transform` alone follows another.
     """
 
     def __init__(
@@ -84,10 +85,7 @@ class ContrastiveClassifier(ClassifierMixin, ContrastiveTransformer):  # type: i
     def fit(self, X: Any, y: Any) -> "ContrastiveClassifier":
         """Train on rows `X` (n, features) and their classes `y` (n,): at least two classes, two samples each."""
         check_choice("rule", self.rule, ("knn", "class_means"))
-        neighbours = as_python(self.neighbours)
-        whole = isinstance(neighbours, int) and not isinstance(neighbours, bool) and neighbours >= 1
-        if not whole and neighbours is not None:
-            raise OptionError(f"neighbours must be a whole number from 1, or None: got {self.neighbours!r}.")
+        neighbours = self._given_neighbours()
         self.known_, self.known_labels_ = self._fit(X, y)
         self.rule_ = self.rule  # which of the two `known_` was made for
         self.neighbours_ = neighbours or default_k(torch.bincount(self.known_labels_))
@@ -107,17 +105,25 @@ class ContrastiveClassifier(ClassifierMixin, ContrastiveTransformer):  # type: i
         return predicted
 
     def _shares(self, X: Any) -> Tensor:
-        vectors = self._vectors(self._checked(X))
+        temperature = as_python(self.temperature)
+        check_temperature(temperature)
+        vectors = self._vectors(self._checked(X), self.output_)
         known = self.known_.to(vectors.dtype)
         if self.rule_ == "class_means":
-            return (class_mean_scores(vectors, known) / float(self.temperature)).softmax(dim=1)
+            return (class_mean_scores(vectors, known) / float(temperature)).softmax(dim=1)
         # A number that was set since the fit needs no other fit.
-        k = min(self.neighbours_ if self.neighbours is None else int(self.neighbours), len(known))
+        k = min(self._given_neighbours() or self.neighbours_, len(known))
         votes = vote(
             nearest(vectors, known, self.known_labels_, k=k),
             classes=len(self.classes_),
             k=k,
             voting="similarity",
-            temperature=float(self.temperature),
+            temperature=float(temperature),
         )
         return votes / votes.sum(dim=1, keepdim=True)
+
+    def _given_neighbours(self) -> int | None:
+        neighbours = as_python(self.neighbours)
+        if neighbours is None or (isinstance(neighbours, int) and not isinstance(neighbours, bool) and neighbours >= 1):
+            return neighbours
+        raise OptionError(f"neighbours must be a whole number from 1, or None: got {self.neighbours!r}.")

@@ -52,7 +52,7 @@ class FitOptions:
 
     def __post_init__(self) -> None:
         check_choice("loss", self.loss, get_args(LossName))
-        for name in ("views", "epochs"):
+        for name in ("views", "epochs", "batch_size"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise OptionError(f"{name} must be a whole number from 1: got {value!r}.")
@@ -94,6 +94,11 @@ def fit_model(rows: Tensor, labels: Tensor, options: FitOptions, *, seed: int) -
             optimizer.zero_grad()
             loss(embeddings, labels[chosen]).backward()
             optimizer.step()
+    if not all(bool(values.isfinite().all()) for values in model.state_dict().values()):
+        raise OptionError(
+            "training must end with finite weights, and some are NaN or infinite: choose a smaller learning_rate "
+            f"(got {options.learning_rate:g}), weight_decay ({options.weight_decay:g}) or noise ({options.noise:g})."
+        )
     return model.eval()
 
 

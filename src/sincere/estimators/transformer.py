@@ -1,7 +1,7 @@
 """`ContrastiveTransformer`: arrays and their classes → embeddings, as a scikit-learn transformer."""
 
 from dataclasses import fields
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,12 @@ from torch import Tensor
 from sincere.checks import check_choice
 from sincere.errors import InputError, OptionError
 from sincere.estimators.fitting import FitOptions, LossName, fit_model
+from sincere.losses.similarity import unit_rows
 from sincere.views import Statistics
 
 Array: TypeAlias = npt.NDArray[Any]
 Output: TypeAlias = Literal["embeddings", "features"]
+OUTPUTS: tuple[str, ...] = get_args(Output)
 ROWS = 8192  # through the model at once
 
 
@@ -29,10 +31,17 @@ def as_python(value: Any) -> Any:
 
 
 def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else torch.device(name)
+        device = torch.device(name)
     except (RuntimeError, TypeError) as error:
         raise OptionError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N': got {name!r}.") from error
+    try:
+        torch.Generator(device)  # what a fit takes first of a device, and an assertion where torch has none of its kind
+    except (RuntimeError, AssertionError) as error:
+        raise OptionError(f"device {name!r} must be one that torch can use here, and is not: use 'auto'.") from error
+    return device
 
 
 class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -107,13 +116,14 @@ class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def transform(self, X: Any) -> Array:
         """Unit rows: embeddings (n, dim), or features (n, width). float32 for float32 rows, else float64."""
-        return self._vectors(self._checked(X)).numpy()
+        check_choice("output", self.output, OUTPUTS)
+        return self._vectors(self._checked(X), self.output).numpy()
 
     def _fit(self, X: Any, y: Any) -> tuple[Tensor, Tensor]:
         """Train; the training samples' unit vectors and class numbers."""
         device = _device(self.device)
         options = FitOptions(**{field.name: as_python(getattr(self, field.name)) for field in fields(FitOptions)})
-        check_choice("output", self.output, ("embeddings", "features"))
+        check_choice("output", self.output, OUTPUTS)
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
         encoder = LabelEncoder().fit(y)
@@ -130,10 +140,12 @@ class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         rows = self._standardised(X).float()
         # What is kept is on the CPU, so that a pickled estimator opens on any machine.
         self.model_ = fit_model(rows.to(device), labels.to(device), options, seed=seed).cpu()
-        return self._vectors(X), labels
+        self.output_ = self.output
+        return self._vectors(X, self.output), labels
 
     @property
     def _n_features_out(self) -> int:
+        check_choice("output", self.output, OUTPUTS)
         head = self.model_.head  # not `dim` or `width`, which may have been set anew since
         return int(head.dim if self.output == "embeddings" else head.feature_dim)
 
@@ -147,21 +159,27 @@ class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         return torch.from_numpy((X - mean) / std)
 
     @torch.no_grad()
-    def _vectors(self, X: Array) -> Tensor:
+    def _vectors(self, X: Array, output: Output) -> Tensor:
         """Unit rows in the precision of X: in float64 a sample's embedding does not depend on its company's number."""
         precision = torch.float32 if X.dtype == np.float32 else torch.float64
         state = {
             name: value.to(precision) if value.is_floating_point() else value
             for name, value in self.model_.state_dict().items()
         }
-        network = self.model_ if self.output == "embeddings" else self.model_.encoder
-        prefix = "" if self.output == "embeddings" else "encoder."
+        network = self.model_ if output == "embeddings" else self.model_.encoder
+        prefix = "" if output == "embeddings" else "encoder."
         own = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
         parts = [
             torch.func.functional_call(network, own, rows.to(precision))
             for rows in torch.split(self._standardised(X), ROWS)
         ]
-        return torch.nn.functional.normalize(torch.cat(parts), dim=1)
+        vectors = torch.cat(parts)
+        if lost := int((~vectors.isfinite().all(dim=1)).sum()):
+            raise InputError(
+                f"X must lie where its embedding is a number: {lost} of {len(X)} rows lie so far from the training "
+                "rows that it overflows. Look at their units, or pass float64."
+            )
+        return unit_rows(vectors)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -53,7 +53,7 @@ class GaussianPotential:
     def uniformity(self) -> float | None:
         """log of the mean; None with fewer than two samples."""
         pairs = self.samples * (self.samples - 1) // 2
-        return math.log(float(self.total) / pairs) if pairs else None
+        return min(0.0, math.log(float(self.total) / pairs)) if pairs else None  # above 0 it is rounding
 
 
 class DistancePowers:
@@ -61,7 +61,6 @@ class DistancePowers:
 
     def __init__(self, rows: Directions, power: float) -> None:
         self.rows, self.power = rows, power
-        self.squares = rows.rows.square().sum(dim=1)
         self.total = torch.zeros((), dtype=torch.float64, device=rows.rows.device)
 
     def fresh(self) -> "DistancePowers":
@@ -74,8 +73,9 @@ class DistancePowers:
 
     def add(self, tile: Tile) -> None:
         """Add one tile."""
-        both = self.squares[tile.block.rows].unsqueeze(1) + self.squares[tile.other.rows]
-        distances = (both - 2 * tile.cosines).clamp_(min=0).pow_(self.power / 2)
+        # Not 2 − 2·cosine, whose rounding, 1e-7, is a distance of 3e-4: what a class has that is nearly a point.
+        here, there = self.rows.rows[tile.block.rows], self.rows.rows[tile.other.rows]
+        distances = torch.cdist(here, there, compute_mode="donot_use_mm_for_euclid_dist").pow_(self.power)
         if tile.diagonal:
             distances = distances[same_class(self.rows, tile)] / 2
         self.total += distances.sum(dtype=torch.float64)

@@ -29,10 +29,11 @@ def linear_cka(a: EmbeddingSet | Tensor, b: EmbeddingSet | Tensor) -> float:
         raise InputError(
             f"both must hold the same samples, at least two, in the same order: got {shape_of(x)} and {shape_of(y)}."
         )
+    # Seen before anything is centred: a mean of equal numbers may differ from them by rounding.
+    if any(bool((rows == rows[0]).all()) for rows in (x, y)):
+        raise InputError("every row of one of the two is the same: nothing varies that could be compared.")
     across, within_x, within_y = _product(x, y), _product(x, x), _product(y, y)
     scale = float(within_x.norm() * within_y.norm())
-    if scale == 0:
-        raise InputError("every row of one of the two is the same: nothing varies that could be compared.")
     return float(across.square().sum()) / scale
 
 
@@ -40,6 +41,7 @@ def _rows(found: EmbeddingSet | Tensor) -> Tensor:
     rows = unit_rows(found.embeddings) if isinstance(found, EmbeddingSet) else found
     if not isinstance(rows, Tensor) or rows.ndim != 2 or not rows.is_floating_point():
         raise InputError("linear_cka takes two EmbeddingSets, or two floating-point tensors of shape (n, d).")
+    rows = rows.detach()
     check_finite("the rows of linear_cka", rows)
     # A power of two, which rounds nothing: squares of very large or small float64 numbers leave its range.
     largest = float(rows.abs().amax()) if rows.numel() else 0.0

@@ -91,6 +91,7 @@ def _distance_from_etf(centred: Tensor) -> float | None:
 
 
 def _self_duality(weights: Tensor, centred: Tensor) -> float | None:
+    weights = weights / weights.abs().max().clamp(min=torch.finfo(weights.dtype).tiny)  # or squares leave the range
     sizes = float(weights.norm()), float(centred.norm())
     return float((weights / sizes[0] - centred / sizes[1]).norm()) if all(sizes) else None
 
@@ -111,6 +112,9 @@ def _disagreement(vectors: Tensor, means: Tensor, weights: Tensor, bias: Tensor 
 def _check_head(weights: Tensor | None, bias: Tensor | None, *, classes: int, dim: int) -> None:
     if weights is None and bias is not None:
         raise InputError("bias comes with weights: pass the head's weights too.")
+    for name, given in (("weights", weights), ("bias", bias)):
+        if given is not None and not isinstance(given, Tensor):
+            raise InputError(f"{name} must be a torch.Tensor: got {type(given).__name__}. Use torch.as_tensor(...).")
     if weights is not None and tuple(weights.shape) != (classes, dim):
         raise InputError(f"weights must have shape ({classes}, {dim}), (classes, d): got {shape_of(weights)}.")
     if bias is not None and tuple(bias.shape) != (classes,):

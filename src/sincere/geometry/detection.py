@@ -58,7 +58,7 @@ def out_of_class(
                 f"{one.embeddings.shape[1]}. Are these embeddings of one model?"
             )
     if not is_whole(k) or not is_whole(bins) or k < 1 or bins < 1:
-        raise OptionError(f"k and bins must be whole numbers of at least 1: got {k} and {bins}.")
+        raise OptionError(f"k and bins must be whole numbers of at least 1: got {k!r} and {bins!r}.")
     known = train or found
     if train is None and len(found) < 2:
         raise InputError(

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from sincere.checks import check_choice, check_labels
+from sincere.checks import check_choice, check_finite, check_labels, shape_of
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError, OptionError
 from sincere.evaluate.classifiers import vectors_of
@@ -60,7 +60,17 @@ def class_means(embeddings: Tensor, labels: Tensor, *, classes: int) -> Tensor:
     >>> class_means(torch.tensor([[2.0, 0.0], [0.0, 3.0], [0.0, 1.0]]), torch.tensor([0, 0, 1]), classes=2).tolist()
     [[0.5, 0.5], [0.0, 1.0]]
     """
+    if not isinstance(embeddings, Tensor) or embeddings.ndim != 2:
+        came = shape_of(embeddings) if isinstance(embeddings, Tensor) else type(embeddings).__name__
+        raise InputError(f"embeddings must be a tensor of shape (n, d): got {came}.")
+    check_finite("embeddings", embeddings)
     check_labels("labels", labels, embeddings.shape[0], "embeddings", embeddings.device)
+    if labels.ndim != 1 or labels.dtype == torch.bool:
+        raise InputError(
+            f"labels must hold one class number per embedding, ({embeddings.shape[0]},): got {labels.dtype}, "
+            f"{shape_of(labels)}."
+        )
+    labels = labels.long()
     if labels.numel() and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
         raise InputError(
             f"labels must lie between 0 and {classes - 1}: got {int(labels.min())} to {int(labels.max())}."

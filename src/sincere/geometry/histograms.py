@@ -19,7 +19,7 @@ class HistogramCounts:
 
     def __init__(self, rows: Directions, bins: int) -> None:
         if not is_whole(bins) or not 1 <= bins <= MOST_BINS:
-            raise OptionError(f"bins must lie between 1 and {MOST_BINS:,}: got {bins}.")
+            raise OptionError(f"bins must lie between 1 and {MOST_BINS:,}, a whole number: got {bins!r}.")
         self.rows, self.bins = rows, bins
         # Counting is some five times faster on bytes than on 64-bit numbers.
         self.narrow = torch.uint8 if bins < 256 else torch.int16
@@ -102,7 +102,7 @@ def similarity_histograms(
     drawn = None
     if sample is not None:
         if not is_whole(sample) or sample < 2:
-            raise OptionError(f"sample must be at least 2, to have a pair: got {sample}.")
+            raise OptionError(f"sample must be at least 2, a whole number, to have a pair: got {sample!r}.")
         if sample < len(found):
             chosen = torch.randperm(len(found), generator=torch.Generator().manual_seed(seed))[:sample]
             found, drawn = found.subset(chosen.sort().values), sample

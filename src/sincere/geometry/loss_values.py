@@ -87,7 +87,7 @@ def loss_readings(
         rows = directions_of(found)
         return readings_from(anchor_rows(rows, temperature), rows, temperature)
     if not is_whole(batch) or not 2 <= batch <= len(found):
-        raise OptionError(f"batch must lie between 2 and the {len(found)} samples: got {batch}.")
+        raise OptionError(f"batch must lie between 2 and the {len(found)} samples, a whole number: got {batch!r}.")
     readings = [list(_one_batch(part, temperature)) for part in _batches(found, batch, seed)]
     joined: dict[str, LossReading] = {}
     for name in LOSSES:

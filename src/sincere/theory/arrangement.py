@@ -1,11 +1,14 @@
 """How points of several classes lie on a sphere: means, cosines, and their distance from the regular simplex."""
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import torch
 from torch import Tensor
 
-from sincere.errors import OptionError
+from sincere.checks import check_finite
+from sincere.errors import InputError, OptionError
+from sincere.losses.similarity import unit_rows
 from sincere.theory.minimise import unit
 from sincere.theory.record import Record
 
@@ -26,12 +29,22 @@ class Arrangement(Record):
 
 
 def arrangement(points: Tensor, labels: Tensor, classes: int) -> Arrangement:
-    """Measure `points` (n, d) of classes 0 … K−1, each with at least one point."""
+    """Measure `points` (n, d) of classes 0 … K−1, each with at least one point.
+
+    A mean of zero has no direction: its cosines count as 0.
+    """
+    check_finite("points", points)
+    sizes = torch.bincount(labels, minlength=classes).tolist()
+    if len(sizes) != classes or 0 in sizes:
+        raise InputError(
+            f"each of the classes 0 to {classes - 1}, and no other, must have a point: got {sizes} points."
+        )
+    points = points.detach()
     means = torch.stack([points[labels == c].mean(dim=0) for c in range(classes)])
-    directions = unit(means)
+    directions = unit_rows(means)
     cosines = (directions @ directions.T).clamp(-1, 1)
     between = cosines[~torch.eye(classes, dtype=torch.bool)]
-    own = (unit(points) * directions[labels]).sum(dim=1)
+    own = (unit_rows(points) * directions[labels]).sum(dim=1)
     return Arrangement(
         means=means,
         cosines=cosines,
@@ -43,6 +56,8 @@ def arrangement(points: Tensor, labels: Tensor, classes: int) -> Arrangement:
 
 def simplex(classes: int, dim: int) -> Tensor:
     """The corners of a regular simplex around the origin, unit rows (K, d); K ≤ d + 1."""
+    if classes < 1:
+        raise OptionError(f"a simplex needs at least one corner: got classes={classes}.")
     if classes > dim + 1:
         raise OptionError(f"a regular simplex of {classes} corners needs at least {classes - 1} dimensions: got {dim}.")
     centred = torch.eye(classes, dtype=torch.float64) - 1 / classes
@@ -61,9 +76,11 @@ def class_labels(counts: tuple[int, ...]) -> Tensor:
 def class_counts(classes: int, points: int, counts: tuple[int, ...] | None) -> tuple[int, ...]:
     """Points per class: as given, or `points` spread evenly."""
     if counts is not None:
-        if any(count < 1 for count in counts) or not counts:
-            raise OptionError(f"counts must give every class at least one point: got {counts}.")
+        if any(count < 1 or count != int(count) for count in counts) or not counts:
+            raise OptionError(f"counts must give every class at least one point, in whole numbers: got {counts}.")
         return tuple(int(count) for count in counts)
+    if not isinstance(classes, Integral) or not isinstance(points, Integral):
+        raise OptionError(f"classes and points must be whole numbers: got classes={classes!r}, points={points!r}.")
     if classes < 1 or points < classes:
         raise OptionError(f"every one of {classes} classes needs a point: got points={points}.")
-    return tuple(points // classes + (c < points % classes) for c in range(classes))
+    return tuple(int(points) // int(classes) + (c < points % classes) for c in range(classes))

@@ -13,8 +13,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from sincere.checks import check_choice, check_temperature
-from sincere.errors import OptionError
+from sincere.checks import check_choice, check_embeddings, check_finite, check_temperature, shape_of
+from sincere.errors import InputError, OptionError
 from sincere.theory.arrangement import class_labels
 
 Draw = Literal["sets", "multisets"]
@@ -51,9 +51,9 @@ def supcon_bound_over_batches(
     """
     check_temperature(temperature)
     classes = len(counts)
-    if classes < 2 or not 1 <= batch <= sum(counts):
+    if classes < 2 or min(counts) < 0 or not 1 <= batch <= sum(counts):
         raise OptionError(
-            "the bound needs at least two classes and a batch of at most all points: "
+            "the bound needs at least two classes, of 0 points or more, and a batch of at most all points: "
             f"got counts={tuple(counts)}, batch={batch}."
         )
     other = math.exp(-classes / ((classes - 1) * temperature))
@@ -94,5 +94,13 @@ def supcon_sum(
     points: Tensor, counts: Sequence[int], batch: int, *, temperature: float = 1.0, draw: Draw = "sets"
 ) -> float:
     """L_SC of points in the order of `counts`, by going through every batch."""
+    check_temperature(temperature)
+    if any(count < 0 for count in counts) or batch < 1:
+        raise OptionError(f"counts must be at least 0 and a batch at least 1: got {tuple(counts)} and {batch}.")
     labels = class_labels(tuple(counts))
-    return float(supcon_over_batches(points, labels, all_batches(len(labels), batch, draw), temperature=temperature))
+    check_embeddings("points", points)
+    if points.ndim != 2 or len(points) != len(labels):
+        raise InputError(f"points must be ({len(labels)}, d), as many as counts say: got {shape_of(points)}.")
+    check_finite("points", points)
+    batches = all_batches(len(labels), batch, draw)
+    return float(supcon_over_batches(points.detach(), labels, batches, temperature=temperature))

@@ -95,13 +95,20 @@ def weight_radius(*, classes: int, radius: float, weight_decay: float) -> float:
     rate = classes * radius / (classes - 1)
 
     def too_large(r: float) -> bool:
-        # In logarithms, since e^{Kρr/(K−1)} overflows long before the root is passed.
-        return math.log(2 * weight_decay * r) + _log_add(rate * r, math.log(classes - 1)) > math.log(radius)
+        # In logarithms, since e^{Kρr/(K−1)} overflows long before the root is passed, and products leave the range.
+        if r == 0:
+            return False
+        return math.log(2) + math.log(weight_decay) + math.log(r) + _log_add(
+            rate * r, math.log(classes - 1)
+        ) > math.log(radius)
 
-    low, high = 0.0, 1.0
+    high = 1.0
     while not too_large(high):
         high *= 2
-    for _ in range(200):
+    while too_large(high / 2):  # down to within a factor of two, so that small roots have as many digits
+        high /= 2
+    low = high / 2
+    for _ in range(64):
         middle = (low + high) / 2
         low, high = (low, middle) if too_large(middle) else (middle, high)
     return (low + high) / 2
@@ -113,6 +120,11 @@ def _log_add(a: float, b: float) -> float:
 
 def cross_entropy_bound(*, classes: int, radius: float, weight_norm: float) -> float:
     """log(1 + (K−1) e^{−ρ√K‖W‖_F/(K−1)}): no features of norm at most ρ have less (Graf et al., Theorem 1)."""
+    if classes < 2 or not 0 <= radius < math.inf or not 0 <= weight_norm < math.inf:
+        raise OptionError(
+            "the bound needs at least two classes, and a radius and a weight_norm from 0 and finite: "
+            f"got classes={classes}, radius={radius}, weight_norm={weight_norm}."
+        )
     return math.log1p((classes - 1) * math.exp(-radius * math.sqrt(classes) * weight_norm / (classes - 1)))
 
 
@@ -133,6 +145,8 @@ def cross_entropy_optimum(
     With equal classes and K ≤ d + 1 both end at aligned regular simplices, the features on the sphere and the weights
     at the radius that `weight_radius` gives.
     """
+    if dim < 1:
+        raise OptionError(f"dim must be at least 1: got {dim}.")
     counts = class_counts(classes, points, counts)
     classes, labels = len(counts), class_labels(counts)
     predicted = weight_radius(classes=classes, radius=radius, weight_decay=weight_decay)

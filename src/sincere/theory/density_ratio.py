@@ -38,7 +38,7 @@ class DensityRatioFit(Record):
     log_posterior: Tensor  # log of r/(|N| + |P| r), centred alike: where SupCon leads as batches grow
     weight: Tensor  # share of the samples, half target and half noise, at each place
     correlation: float  # of log f and log ratio, weighed
-    slope: float  # of log f on log ratio, weighed: 1 where f is the ratio
+    slope: float  # of log f on log ratio, weighed: 1 where f is the ratio; NaN, as the correlation, of equal densities
     error: float  # largest |log f − log ratio| where samples are: weight at least 1 % of the largest
     rms_error: float  # weighed
     posterior_rms_error: float  # the same against log_posterior
@@ -93,7 +93,7 @@ def density_ratio_fit(
         tolerance: of the largest entry of the gradient.
     """
     check_choice("family", family, ("quadratic", "tabular", "mlp"))
-    _check_sizes(positives, negatives, samples)
+    _check_sizes(positives, negatives, samples, steps)
     densities = Gaussians(1, separation, scale)
     generator = torch.Generator().manual_seed(seed)
     x_pos, x_neg = _draw(densities, samples, positives, negatives, generator)
@@ -109,7 +109,7 @@ def density_ratio_fit(
     with torch.no_grad():
         fitted = _centred(log_f(places), weight)
         ratio = _centred(truth(places), weight)
-        posterior = _centred(truth(places) - torch.log(negatives + positives * truth(places).exp()), weight)
+        posterior = _centred(_log_posterior(truth(places), positives, negatives), weight)
         regret = _regret(loss, log_f, truth, _draw(densities, samples, positives, negatives, generator))
         true_value = float(critic_loss(loss, truth(x_pos), truth(x_neg)).mean())
     slope = float((weight * fitted * ratio).sum() / (weight * ratio.square()).sum())
@@ -141,12 +141,17 @@ def density_ratio_fit(
     )
 
 
-def _check_sizes(positives: int, negatives: int, samples: int) -> None:
-    if positives < 1 or negatives < 1 or samples < 2:
+def _check_sizes(positives: int, negatives: int, samples: int, steps: int) -> None:
+    if positives < 1 or negatives < 1 or samples < 2 or steps < 1:
         raise OptionError(
-            "positives and negatives must be at least 1, and samples at least 2: "
-            f"got positives={positives}, negatives={negatives}, samples={samples}."
+            "positives, negatives and steps must be at least 1, and samples at least 2: "
+            f"got positives={positives}, negatives={negatives}, samples={samples}, steps={steps}."
         )
+
+
+def _log_posterior(log_ratio: Tensor, positives: int, negatives: int) -> Tensor:
+    """log r/(|N| + |P| r), from log r."""
+    return log_ratio - torch.logaddexp(log_ratio.new_tensor(math.log(negatives)), math.log(positives) + log_ratio)
 
 
 def _regret(
@@ -205,6 +210,11 @@ def _truth(family: Family, densities: Gaussians) -> tuple[Callable[[Tensor], Ten
         return (lambda x: densities.log_ratio(x.unsqueeze(-1))), places, weight / weight.sum()
     edges = _edges(separation)
     of_target, of_noise = _cell_shares((edges - separation) / scale), _cell_shares(edges)
+    if not bool((of_target > 0).all()) or not bool((of_noise > 0).all()):
+        raise OptionError(
+            "each cell of the tabular family must have some of either density, or its log ratio is infinite: "
+            f"got scale={scale}, separation={separation}. Take a wider target, or another family."
+        )
     table = of_target.log() - of_noise.log()
     width = edges[1] - edges[0]
     places = torch.cat([edges[:1] - width, edges]) + width / 2

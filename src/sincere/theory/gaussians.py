@@ -28,7 +28,7 @@ class Gaussians:
     def divergence(self) -> float:
         """KL(target ‖ noise) = ½(dσ² + ‖μ‖² − d − d log σ²), in nats."""
         variance = self.scale**2
-        return 0.5 * (self.dim * variance + self.separation**2 - self.dim - self.dim * math.log(variance))
+        return 0.5 * (self.dim * variance + self.separation**2 - self.dim - 2 * self.dim * math.log(self.scale))
 
     def target(self, *shape: int, generator: torch.Generator) -> Tensor:
         """Samples of the target, (*shape, d); the mean lies on the first axis."""

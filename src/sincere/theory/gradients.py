@@ -104,7 +104,7 @@ def gradient_ranges(
         if expected[0] is not None:
             written = torch.cat([positives * each for each in expected if each is not None])
             off = float((found - written).abs().max())
-            vector = max(_vector_difference(name, z, labels, temperature) for z in drawn)
+            vector = float(torch.stack([_vector_difference(name, z, labels, temperature) for z in drawn]).max())
         ranges.append(
             CoefficientRange(
                 loss=name,
@@ -153,21 +153,22 @@ def _equation(name: str, cosines: Tensor, labels: Tensor, temperature: float) ->
     if name not in ("sincere", "supcon"):
         return None
     values = []
-    e = torch.exp(cosines / temperature)
+    s = cosines / temperature  # fractions of e^s as e^(s − log of the bottom), which cannot overflow
     for t in range(len(labels)):
         members = [p for p in range(len(labels)) if p != t and labels[p] == labels[t]]
-        noise = float(e[t][labels != labels[t]].sum())
+        noise = s[t][labels != labels[t]].logsumexp(dim=0)
+        everyone = torch.logaddexp(noise, s[t, members].logsumexp(dim=0))
         for p in members:
             if name == "sincere":
-                values.append((float(e[t, p]) / (noise + float(e[t, p])) - 1) / len(members))
+                values.append((torch.exp(s[t, p] - torch.logaddexp(noise, s[t, p])) - 1) / len(members))
             else:
-                values.append(float(e[t, p]) / (noise + float(e[t, members].sum())) - 1 / len(members))
-    return torch.tensor(values, dtype=torch.float64)
+                values.append(torch.exp(s[t, p] - everyone) - 1 / len(members))
+    return torch.stack(values)
 
 
-def _vector_difference(name: str, z: Tensor, labels: Tensor, temperature: float) -> float:
+def _vector_difference(name: str, z: Tensor, labels: Tensor, temperature: float) -> Tensor:
     """Largest |autograd − Eq. 13 or 14| of the gradient with respect to z_t, all contrasts held still."""
-    largest = 0.0
+    differences = []
     for t in range(0, len(labels), max(1, len(labels) // 6)):
         others = torch.arange(len(labels)) != t
         anchor = z[t : t + 1].clone().requires_grad_()
@@ -175,17 +176,18 @@ def _vector_difference(name: str, z: Tensor, labels: Tensor, temperature: float)
             anchor, labels[t : t + 1], z[others], labels[others], similarity="dot", temperature=temperature
         )
         (gradient,) = torch.autograd.grad(value, anchor)
-        e = torch.exp(z[others] @ z[t] / temperature)
+        s = z[others] @ z[t] / temperature
         members = labels[others] == labels[t]
         count = int(members.sum())  # a tensor of whole numbers would make float32 of what it multiplies
-        of_noise = (e[~members].unsqueeze(1) * z[others][~members]).sum(dim=0)
+        noise = s[~members].logsumexp(dim=0)
         written = torch.zeros_like(z[t])
-        for weight, z_p in zip(e[members], z[others][members], strict=True):
-            bottom = (e.sum() if name == "supcon" else weight + e[~members].sum()) * temperature * count
+        for s_p, z_p in zip(s[members], z[others][members], strict=True):
+            bottom = s.logsumexp(dim=0) if name == "supcon" else torch.logaddexp(noise, s_p)
+            of_noise = (torch.exp(s[~members] - bottom).unsqueeze(1) * z[others][~members]).sum(dim=0)
             scale = count if name == "supcon" else 1
-            written += z_p * (scale * weight / bottom - 1 / (temperature * count)) + of_noise / bottom
-        largest = max(largest, float((gradient[0] - written).abs().max()))
-    return largest
+            written += (z_p * (scale * torch.exp(s_p - bottom) - 1) + of_noise) / (temperature * count)
+        differences.append((gradient[0] - written).abs().max())
+    return torch.stack(differences).max()
 
 
 @dataclass(frozen=True)
@@ -217,6 +219,8 @@ def single_positive(
     seed: int = 0,
 ) -> SinglePositive:
     """Every loss against InfoNCE on two views of each sample, each sample a class (the decoupled loss differs)."""
+    if samples < 2 or batches < 1:
+        raise OptionError(f"there must be two samples and a batch at least: got samples={samples}, batches={batches}.")
     values, gradients = dict.fromkeys(losses, 0.0), dict.fromkeys(losses, 0.0)
     labels = torch.arange(samples).repeat_interleave(2)
     for b in range(batches):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sincere.checks import check_temperature
 from sincere.errors import OptionError
 from sincere.losses.floors import simplex_gap
 from sincere.tables import columns
@@ -165,10 +166,10 @@ def kl_bound_ceiling(*, classes: int, negatives: int, temperature: float) -> flo
     >>> round(kl_bound_ceiling(classes=10, negatives=921, temperature=0.1), 3)
     6.812
     """
-    if negatives < 1 or classes < 2 or temperature <= 0:
+    check_temperature(temperature)
+    if negatives < 1 or classes < 2:
         raise OptionError(
-            "there must be at least two classes and one negative, and a positive temperature: "
-            f"got classes={classes}, negatives={negatives}, temperature={temperature}."
+            f"there must be at least two classes and one negative: got classes={classes}, negatives={negatives}."
         )
     gap = simplex_gap(classes, temperature)
     return -math.log(1 / negatives + math.exp(-gap))

@@ -21,6 +21,7 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "set_nce": SF.set_nce,
 }
 CHOICES = (*LOSSES, "cross_entropy")
+REDUCTIONS = ("mean", "class_mean", "sum")  # to one number, which can be minimised and has a value at the simplex
 
 
 def point_loss(
@@ -49,7 +50,7 @@ def point_loss(
 def simplex_value(name: str, counts: tuple[int, ...], temperature: float, reduction: Reduction = "mean") -> float:
     """The loss at the regular simplex with collapsed classes; the least value there is where classes are equal."""
     check_choice("loss", name, LOSSES)
-    check_choice("reduction", reduction, ("mean", "class_mean", "sum"))
+    check_choice("reduction", reduction, REDUCTIONS)
     members = torch.tensor([count for count in counts if count > 1])
     if not len(members):
         return 0.0

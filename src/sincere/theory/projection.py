@@ -105,6 +105,11 @@ def projection_optimum(
         check_choice("head", head, HEADS)
     if members < 2 or starts < 1:
         raise OptionError(f"members must be at least 2 and starts at least 1: got {members} and {starts}.")
+    if min(classes, feature_dim, dim, hidden) < 1:
+        raise OptionError(
+            "classes, feature_dim, dim and hidden must be at least 1: "
+            f"got classes={classes}, feature_dim={feature_dim}, dim={dim}, hidden={hidden}."
+        )
     labels = class_labels((members,) * classes)
     rows = []
     for head in heads:

@@ -2,17 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import nan
+from math import inf, nan
 
 import torch
 from torch import Tensor
 
+from sincere.checks import check_choice
 from sincere.errors import OptionError
 from sincere.tables import columns
 from sincere.theory.arrangement import class_labels
 from sincere.theory.gradients import noisy_classes, pair_coefficients, same_class
 from sincere.theory.minimise import unit
-from sincere.theory.objectives import point_loss
+from sincere.theory.objectives import LOSSES, point_loss
 from sincere.theory.record import Record
 
 
@@ -79,6 +80,8 @@ def repulsion_by_positives(
             "there must be at least four negatives, two batches and one positive: "
             f"got negatives={negatives}, batches={batches}, positives={tuple(positives)}."
         )
+    for loss in losses:
+        check_choice("loss", loss, LOSSES)
     points = []
     for loss in losses:
         for size in positives:
@@ -175,11 +178,13 @@ def repulsion_dynamics(
 
     A step is z ← unit(z − rate · n · tangential gradient of the mean loss): the same for all losses.
     """
-    if steps < 1 or every < 1 or members < 2 or classes < 2:
+    if not 1 <= every <= steps or members < 2 or classes < 2:
         raise OptionError(
-            "steps and every must be at least 1, members and classes at least 2: "
+            "steps and every must be at least 1, members and classes at least 2, and every no more than steps: "
             f"got steps={steps}, every={every}, members={members}, classes={classes}."
         )
+    if not 0 < rate < inf:
+        raise OptionError(f"rate must be positive and finite: got {rate}.")
     labels = class_labels((members,) * classes)
     start = noisy_classes(labels, dim, 30.0, seed)  # the direction of a class is lost in such noise
     recorded = tuple(range(0, steps + 1, every))

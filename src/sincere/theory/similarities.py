@@ -1,5 +1,6 @@
 """What other similarities do to the optimum: on the sphere, in the ball, and without any bound on the norm."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -96,6 +97,8 @@ def similarity_optimum(
     Of `starts` random starts each keeps the lowest value; in the ball, where a whole class can be caught at the centre,
     the sphere's optimum is one more start.
     """
+    if not all(0 < scale < math.inf for scale in scales):
+        raise OptionError(f"scales must be positive and finite: got {tuple(scales)}.")
     counts = class_counts(classes, points, counts)
     classes, labels = len(counts), class_labels(counts)
     on_sphere = [

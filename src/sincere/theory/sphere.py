@@ -10,7 +10,7 @@ from sincere.errors import OptionError
 from sincere.theory.arrangement import Arrangement, arrangement, class_counts, class_labels
 from sincere.theory.cross_entropy import cross_entropy_bound, cross_entropy_descent, weight_radius
 from sincere.theory.minimise import Descent, random_points, sphere_descent, unit
-from sincere.theory.objectives import CHOICES, point_loss, simplex_value
+from sincere.theory.objectives import CHOICES, REDUCTIONS, point_loss, simplex_value
 from sincere.theory.record import Record
 from sincere.types import Reduction, SimilarityName
 
@@ -151,6 +151,7 @@ def sphere_optimum(
         tolerance: of the residual, the largest tangential gradient over the largest gradient.
     """
     check_choice("loss", loss, CHOICES)
+    check_choice("reduction", reduction, REDUCTIONS)
     check_temperature(temperature)
     if starts < 1 or dim < 1:
         raise OptionError(f"starts and dim must be at least 1: got starts={starts}, dim={dim}.")

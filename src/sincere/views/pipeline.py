@@ -21,6 +21,9 @@ LAYOUTS: dict[Kind, tuple[str, int]] = {
 }
 
 
+LEAST = torch.finfo(torch.float32).tiny  # below, a number has fewer digits, and a GPU may take it for 0
+
+
 class Views(Protocol):
     """Anything that makes views: those of this package, or a user's own."""
 
@@ -55,6 +58,11 @@ class StagedViews(nn.Module):
         # Of the statistics, which are saved elsewhere; as buffers they follow `.to(device)`.
         for name in ("mean", "std"):
             values = torch.tensor(getattr(statistics, name), dtype=torch.float32)
+            if not bool(values.isfinite().all()) or (name == "std" and bool((values < LEAST).any())):
+                raise OptionError(
+                    f"views normalise in float32, which cannot hold this {name}: got {getattr(statistics, name)}. "
+                    "Scale the data first."
+                )
             self.register_buffer(name, values.reshape(side), persistent=False)
 
     def forward(self, inputs: Tensor, *, count: int, generator: torch.Generator) -> Tensor:
@@ -140,6 +148,8 @@ class StagedViews(nn.Module):
         types = {"image": inputs.dtype == torch.uint8, "text": inputs.dtype in (torch.int32, torch.int64)}
         if inputs.ndim != dimensions or not types.get(self.kind, inputs.is_floating_point()):
             raise InputError(f"these views take {layout}: got {inputs.dtype}, {shape_of(inputs)}.")
+        if 0 in inputs.shape[1:]:
+            raise InputError(f"there is nothing in a sample to make views of: got {layout}, {shape_of(inputs)}.")
         known = self.mean.numel()
         if known and inputs.shape[1] != known:
             what = "channels" if self.kind == "image" else "features"

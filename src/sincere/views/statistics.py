@@ -3,16 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
-from sincere.checks import check_finite, shape_of
+from sincere.checks import check_choice, check_finite, shape_of
 from sincere.errors import InputError, OptionError
 from sincere.types import Kind
-
-LEAST = torch.finfo(torch.float32).tiny  # what float32 can divide by
 
 
 @dataclass(frozen=True)
@@ -42,6 +40,7 @@ class Statistics:
     @classmethod
     def of(cls, inputs: Tensor, *, kind: Kind) -> "Statistics":
         """Those of these inputs: uint8 images (n, c, h, w), or float arrays (n, features)."""
+        check_choice("kind", kind, get_args(Kind))
         if kind == "image":
             return cls._of_images(inputs)
         if kind == "array":
@@ -62,19 +61,23 @@ class Statistics:
             middle = (counts * levels).sum() / counts.sum()
             mean.append(float(middle))
             deviation = float((counts * (levels - middle) ** 2).sum() / counts.sum()) ** 0.5
-            std.append(_or_one(deviation, float(middle)))
+            std.append(_or_one(deviation, float(middle), torch.float32))
         return cls(tuple(mean), tuple(std))
 
     @classmethod
     def _of_arrays(cls, arrays: Tensor) -> "Statistics":
-        if not arrays.is_floating_point() or arrays.ndim != 2 or arrays.shape[0] == 0:
+        if not arrays.is_floating_point() or arrays.ndim != 2 or arrays.numel() == 0:
             raise InputError(
-                "arrays must be floating-point of shape (n, features), at least one row: "
+                "arrays must be floating-point of shape (n, features), at least one row and one feature: "
                 f"got {arrays.dtype}, {shape_of(arrays)}."
             )
         check_finite("arrays", arrays)
-        std, mean = (found.tolist() for found in torch.std_mean(arrays.double(), dim=0, correction=0))
-        return cls(tuple(mean), tuple(map(_or_one, std, mean)))
+        doubles = arrays.double()
+        # By a power of two, which rounds nothing: squares of very large or small float64 numbers leave its range.
+        exponents = torch.frexp(doubles.abs().amax(dim=0)).exponent.clamp(-1000, 1000).tolist()
+        powers = torch.tensor([2.0**exponent for exponent in exponents], dtype=torch.float64, device=arrays.device)
+        std, mean = ((found * powers).tolist() for found in torch.std_mean(doubles / powers, dim=0, correction=0))
+        return cls(tuple(mean), tuple(_or_one(*pair, arrays.dtype) for pair in zip(std, mean, strict=True)))
 
     def to_json(self) -> dict[str, list[float]]:
         """What `json.dumps` takes; every digit is kept."""
@@ -88,6 +91,8 @@ class Statistics:
         return cls(tuple(map(float, record["mean"])), tuple(map(float, record["std"])))
 
 
-def _or_one(std: float, mean: float) -> float:
-    """1 where the deviation is rounding alone, which grows with the mean; a small unit of measurement is none."""
-    return std if std > 1e-12 * abs(mean) and std >= LEAST else 1.0
+def _or_one(std: float, mean: float, dtype: torch.dtype) -> float:
+    """1 where the deviation is rounding alone, which grows with the mean; a small unit of measurement is none, down to
+    what the numbers' own precision can divide by, float32 at least."""
+    least = torch.finfo(torch.float64 if dtype == torch.float64 else torch.float32).tiny
+    return std if std > 1e-12 * abs(mean) and std >= least else 1.0

@@ -30,7 +30,8 @@ class WordDropout(Stage):
 
 @dataclass(frozen=True)
 class PieceDropout(Stage):
-    """Each piece of each word left out with probability `share`, so that no spelling is relied upon alone.
+    """Each piece of each word left out with probability `share`, so that no spelling is relied upon alone; of a text at
+    least one piece stays.
 
     Nothing is left out where words have one piece, as tokens have: `WordDropout` does that, and leaves a word at least.
     """
@@ -47,4 +48,6 @@ class PieceDropout(Stage):
     def __call__(self, samples: Tensor, numbers: Tensor) -> Tensor:
         if samples.shape[2] == 1:
             return samples
-        return samples * (numbers.reshape(samples.shape) >= self.share)
+        ranked = numbers.reshape(samples.shape).masked_fill(samples == 0, -1.0)
+        kept = (ranked >= self.share) | (ranked == ranked.amax(dim=(1, 2), keepdim=True))
+        return samples * kept
