@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -138,6 +139,29 @@ def test_over_seeds_is_students_interval():
     low, high = scipy.stats.t.interval(0.95, 3, np.mean(values), scipy.stats.sem(values))
     assert (found.value, found.low, found.high) == pytest.approx((np.mean(values), low, high))
     assert over_seeds("x", [3.0]).low is None
+
+
+def test_intervals_by_their_formulas():
+    values = [1.0, 2.0, 4.5, 3.0]
+    low, high = scipy.stats.t.interval(0.95, 3, loc=np.mean(values), scale=scipy.stats.sem(values))
+    found = over_seeds("x", values)
+    assert (found.value, found.low, found.high) == pytest.approx((np.mean(values), low, high))
+    half = scipy.stats.norm.ppf(0.975) * math.sqrt((1 + 0.6**2 / 2) / (4 - 3))
+    found = with_fisher_interval("r", -0.6, 4)
+    assert found.low == pytest.approx(math.tanh(math.atanh(-0.6) - half), rel=1e-6)
+    assert found.high == pytest.approx(math.tanh(math.atanh(-0.6) + half), rel=1e-6)
+    assert with_fisher_interval("r", -0.6, 3).low is None
+
+
+def test_an_interval_that_ends_at_zero_covers_it():
+    for figures in ((0.5, 0.0, 1.0), (-0.5, -1.0, 0.0)):
+        assert covers_zero(Measured("difference", *figures))
+        assert not below_zero(Measured("difference", *figures))
+    assert not covers_zero(Measured("difference", 0.5, 0.1, 1.0))
+    assert not covers_zero(Measured("difference", -0.5, -1.0, -0.1))
+    assert below_zero(Measured("difference", -0.5, -1.0, -0.1))
+    assert not below_zero(Measured("difference", 0.0))
+    assert not below_zero(Measured("difference", 0.5))
 
 
 def test_fishers_interval_covers_as_often_as_it_says():

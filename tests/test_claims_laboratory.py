@@ -204,6 +204,7 @@ def test_figures_that_cannot_have_an_interval():
         lambda: with_fisher_interval("r", float("nan"), 10),
         lambda: over_seeds("x", [1.0, float("nan")]),
         lambda: exponent("x", [1, 2, float("nan")], [1, 2, 3]),
+        lambda: exponent("x", [1, 2, 3], [1, 2, float("inf")]),
         lambda: exponent("x", [2, 2, 2], [1, 2, 3]),
     ):
         with pytest.raises(InputError):

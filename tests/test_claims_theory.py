@@ -191,6 +191,7 @@ def test_exponent_is_the_slope_of_logarithms():
     found = exponent("time", list(x), list(3 * x**1.5 * noise))
     assert found.value == pytest.approx(np.polyfit(np.log(x), np.log(3 * x**1.5 * noise), 1)[0], rel=1e-12)
     assert found.low < 1.5 < found.high
+    assert found.n == "4 points"
     with pytest.raises(InputError, match="three or more"):
         exponent("time", [1, 2], [1, 2])
 

@@ -9,8 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sincere.data import ClassBatches, ShuffledBatches
+from sincere.data import ClassBatches, LabelledData, ShuffledBatches
 from sincere.errors import InputError, OptionError
+from sincere.train import BatchesConfig
+from sincere.train.batches import Planner
 
 COUNTS = st.lists(st.one_of(st.integers(1, 4), st.integers(1, 60)), min_size=1, max_size=12)
 
@@ -152,6 +154,9 @@ def test_labels_are_integers():
 
 
 @given(st.integers(8, 90), st.integers(8, 40), st.integers(1, 4), st.booleans())
+@example(17, 8, 1, False)  # the one that is left joins the batch before
+@example(17, 8, 2, False)
+@example(17, 8, 1, True)
 def test_shuffled_batches_have_one_size_and_repeat_nothing(samples, batch_size, world_size, drop_last):
     ranks = [
         ShuffledBatches(samples, batch_size=batch_size, rank=r, world_size=world_size, drop_last=drop_last)
@@ -175,3 +180,15 @@ def test_shuffled_batches_need_samples():
     assert "rather than 64" in ShuffledBatches(10, batch_size=64).notes[0]
     with pytest.raises(InputError, match="at least 2 samples: got 1"):
         ShuffledBatches(1, batch_size=4)
+
+
+@pytest.mark.parametrize("sampler", ["shuffled", "classes"])
+def test_a_runs_seed_orders_its_samples(sampler):
+    data = LabelledData(torch.arange(60.0).reshape(30, 2), torch.arange(30) % 3, ("a", "b", "c"), "array", "points")
+
+    def first_epoch(seed):
+        planner = Planner(BatchesConfig(10, sampler), data, seed=seed, processes=1)
+        return [batch.tolist() for batch in planner.dealer.batches(0)]
+
+    assert first_epoch(0) == first_epoch(0)
+    assert first_epoch(0) != first_epoch(1)

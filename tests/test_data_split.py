@@ -54,6 +54,21 @@ def test_a_class_of_one_sample_stays_in_train():
         assert torch.cat(list(split)).sort().values.tolist() == list(range(12))
 
 
+def test_small_classes_give_all_but_one():
+    """Thirds of three, and half of two: whole numbers, so that no class has to give less than its share."""
+    thirds = stratified_split(labels_of([3] * 4), validation_share=1 / 3, test_share=1 / 3)
+    halves = stratified_split(labels_of([2] * 4), validation_share=0, test_share=0.5)
+    for part in thirds:
+        assert labels_of([3] * 4)[part].sort().values.tolist() == [0, 1, 2, 3]
+    assert labels_of([2] * 4)[halves.test].sort().values.tolist() == [0, 1, 2, 3]
+
+
+def test_a_class_that_gave_its_share_does_not_stand_in_for_lone_samples():
+    """Half of 15 would be eight, but five classes of one cannot give any: the part stays short."""
+    labels = labels_of([1] * 5 + [10])
+    assert labels[stratified_split(labels, validation_share=0, test_share=0.5).test].tolist() == [5] * 5
+
+
 def test_the_split_is_pinned():
     """A run's test set must not change under it, on another machine or with another torch."""
     split = stratified_split(labels_of([6, 4, 5]), validation_share=0.2, test_share=0.2, seed=7)

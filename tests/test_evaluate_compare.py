@@ -46,9 +46,32 @@ def test_sign_flips_are_scipys_and_agree_with_mcnemar():
     assert paired_test(coins > 0, coins < 0, seed=0).only_first == 14
 
 
+def test_sign_flips_do_not_ask_which_model_came_first():
+    generator = torch.Generator().manual_seed(1)
+    differences = torch.randn(60, generator=generator) + 0.5
+    p = sign_flip(differences, seed=0)
+    assert p < 0.2, "where every choice of signs is as far, nothing is tested"
+    assert sign_flip(-differences, seed=0) == p
+    assert paired_test(torch.zeros(60), differences, seed=0).p == p
+    assert paired_test(differences, torch.zeros(60), seed=4) == paired_test(torch.zeros(60), differences, seed=4)
+    assert paired_test(differences, torch.zeros(60), seed=4).name == "sign-flip test"
+
+
+def test_sign_flips_by_blocks_are_as_many_as_all_at_once():
+    """1,000 coins take three blocks of signs; a single one has no choice that is less far, so that p is 1 exactly."""
+    coins = torch.ones(1000)
+    coins[:470] = -1
+    assert sign_flip(coins, seed=0) == pytest.approx(mcnemar_exact(530, 470), abs=0.01)
+    assert sign_flip(torch.tensor([2.0]), seed=0) == 1.0
+    balanced = torch.ones(1000)
+    balanced[:500] = -1
+    assert sign_flip(balanced, seed=0) == 1.0
+
+
 def test_holm_by_hand():
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([0.6, 0.7, 0.9]) == [1.0, 1.0, 1.0]  # 3 × 0.6 is no probability
     assert holm([0.2]) == [0.2]
 
 

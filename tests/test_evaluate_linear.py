@@ -116,6 +116,33 @@ def test_the_stronger_of_equals_is_chosen():
         choose_strength([(vectors, labels, vectors, labels)], classes=4, strengths=())
 
 
+def test_two_worse_in_a_row_end_the_search(monkeypatch):
+    """Held-out samples right by strength, by decree: one worse does not end it, two do, equals count as no worse."""
+    vectors, labels = torch.zeros(4, 1), torch.arange(4) % 2
+    split = (vectors, labels, torch.zeros(10, 1), torch.zeros(10, dtype=torch.int64))
+    right = {1e3: 5, 1e2: 4, 1e1: 6, 1.0: 6, 1e-1: 3, 1e-2: 6, 1e-3: 2, 1e-4: 5, 1e-5: 9}
+    tried, starts = [], []
+
+    class Decreed:
+        def __init__(self, l2):
+            self.l2 = l2
+
+        def scores(self, vectors):
+            return torch.nn.functional.one_hot((torch.arange(10) >= right[self.l2]).long(), 2)
+
+    def fit(vectors, labels, *, classes, l2, start):
+        tried.append(l2)
+        starts.append(start and start.l2)
+        return Decreed(l2)
+
+    monkeypatch.setattr(linear, "fit_logistic", fit)
+    chosen, fits = choose_strength([split], classes=2, strengths=sorted(right))
+    assert chosen == 1e1  # of the three with six right the strongest
+    assert [one.l2 for one in fits] == [1e1]
+    assert tried == [1e3, 1e2, 1e1, 1.0, 1e-1, 1e-2, 1e-3, 1e-4]  # never 1e-5, which would have been best
+    assert starts == [None, *tried[:-1]]  # each from the one before
+
+
 def test_cross_validation_sees_the_training_samples_only_and_repeats():
     vectors, labels = samples(noise=2.5)
     fitted, chosen = fit_with_folds(vectors, labels, classes=4, seed=3)

@@ -7,8 +7,9 @@ import torch.nn.functional as F
 from sklearn import metrics
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 
+from evaluated import made
 from sincere.errors import InputError, OptionError
-from sincere.evaluate import neighbours
+from sincere.evaluate import EvaluationOptions, evaluate, neighbours
 from sincere.evaluate.accuracy import balanced_accuracy, confusion_matrix, per_class_accuracy, top_k_hits
 from sincere.evaluate.class_means import class_mean_scores, class_means
 from sincere.evaluate.neighbours import choose_k, nearest, vote
@@ -78,6 +79,42 @@ def test_k_is_chosen_by_accuracy_and_the_smaller_of_equals():
     assert choose_k(found, truth, (400,), classes=6) == 50  # no more than there are
 
 
+def predicted_by_similarity(train, test, k, *, on):
+    """e^(cosine/0.07) for each of the k nearest, by a loop in float64."""
+    gallery, queries = (F.normalize(getattr(found, on).double(), dim=1) for found in (train, test))
+    predicted = []
+    for cosines in queries @ gallery.T:
+        scores = torch.zeros(len(train.class_names), dtype=torch.float64)
+        for place in cosines.argsort(descending=True)[:k]:
+            scores[train.labels[place]] += (cosines[place] / 0.07).exp()
+        predicted.append(int(scores.argmax()))
+    return predicted
+
+
+@pytest.mark.parametrize("on", ["embeddings", "features"])
+def test_votes_are_counted_as_the_options_say(on):
+    train, test = made(140, 0, noise=2.0), made(70, 1, noise=2.0)
+    options = {"methods": ("knn",), "k": 60, "neighbours_on": on, "draws": 100}
+    weighted = evaluate(train, test, options=EvaluationOptions(**options, voting="similarity")).classifier("knn")
+    assert list(weighted.predicted) == predicted_by_similarity(train, test, 60, on=on)
+    assert weighted.predicted != evaluate(train, test, options=EvaluationOptions(**options)).classifier("knn").predicted
+
+
+def test_k_is_chosen_by_the_votes_that_count():
+    """Where votes are weighed by similarity, k is the best of those votes, not of plain ones."""
+    train, test, validation = made(100, 0, noise=2.5), made(7, 1), made(105, 2, noise=2.5)
+    chosen = {}
+    for voting in ("count", "similarity"):
+        options = EvaluationOptions(methods=("knn",), voting=voting, draws=100)
+        chosen[voting] = evaluate(train, test, validation=validation, options=options).classifier("knn").settings["k"]
+    right = {
+        k: sum(np.equal(predicted_by_similarity(train, validation, k, on="embeddings"), validation.labels.numpy()))
+        for k in (1, 3, 5, 10, 20, 50, 100)
+    }
+    assert chosen["similarity"] == max(right, key=lambda k: (right[k], -k))
+    assert chosen["similarity"] != chosen["count"]
+
+
 def test_neighbours_refuse_what_cannot_be():
     train, labels = clusters(10)
     with pytest.raises(OptionError, match="between 1 and the 10 samples"):
@@ -86,6 +123,16 @@ def test_neighbours_refuse_what_cannot_be():
         nearest(torch.randn(2, 3), train, labels, k=1)
     with pytest.raises(OptionError, match="voting must be one of"):
         vote(nearest(train, train, labels, k=1), classes=6, k=1, voting="loud")
+    with pytest.raises(OptionError, match="temperature"):
+        vote(nearest(train, train, labels, k=1), classes=6, k=1, voting="similarity", temperature=0.0)
+
+
+@pytest.mark.parametrize(("columns", "step"), [(5, 4), (20, 1), (21, 1), (0, 20)])
+def test_a_tile_holds_no_more_similarities_than_there_is_room_for(columns, step, monkeypatch):
+    monkeypatch.setitem(neighbours.TILE, "cpu", 20)
+    tiles = list(neighbours.row_tiles(10, columns, torch.device("cpu")))
+    assert [place for tile in tiles for place in range(10)[tile]] == list(range(10))
+    assert [tile.stop for tile in tiles] == [min(start + step, 10) for start in range(0, 10, step)]
 
 
 def test_class_means_are_nearest_centroids_of_unit_vectors():

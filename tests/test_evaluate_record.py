@@ -207,7 +207,11 @@ def test_draws_are_resamples_and_repeat(monkeypatch):
     seen = [(counts == times).sum(dim=1).double().mean() for times in range(4)]
     np.testing.assert_allclose(seen, expected, rtol=0.08)
     monkeypatch.setattr(bootstrap, "CELLS", 100)  # many small blocks
-    assert torch.equal(torch.cat(list(resampled_counts(30, draws=500, seed=1))), counts)
+    blocks = list(resampled_counts(30, draws=500, seed=1))
+    assert torch.equal(torch.cat(blocks), counts)
+    assert max(block.numel() for block in blocks) == 90  # three draws, and a fourth would not fit
+    monkeypatch.setattr(bootstrap, "CELLS", 10)
+    assert {len(block) for block in resampled_counts(30, draws=500, seed=1)} == {1}
     with pytest.raises(OptionError, match="at least 100"):
         list(resampled_counts(30, draws=10, seed=1))
 
@@ -224,6 +228,7 @@ def test_means_of_draws_are_those_of_a_loop():
         for label in range(3):
             own = rows[labels[rows] == label]
             torch.testing.assert_close(classes[draw, :, label].float(), values[own].mean(dim=0))
+    assert means.dtype == classes.dtype == torch.float64
     assert classes[:, :, 3].isnan().all()
     assert all(np.isnan(percentile_interval(classes[:, 0, 3])))
 

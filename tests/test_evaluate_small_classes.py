@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 
 from sincere.embeddings import EmbeddingSet
 from sincere.evaluate import EvaluationOptions, evaluate
-from sincere.evaluate.default_k import default_k
+from sincere.evaluate.default_k import default_k, k_notes
 
 KNN = EvaluationOptions(("knn",), draws=100)
 
@@ -37,10 +37,12 @@ def islands(sizes, *, seed=0, dim=40, noise=0.5, names=None):
         ([900, 90, 10], 20),  # 2 · 10: all ten of the smallest class can still win
         ([899, 89, 9], 18),
         ([899, 89, 5], 10),
-        ([900, 90, 3], 20),  # k = 6 for all would be too dear
+        ([900, 90, 4], 20),  # k = 8 for all would be too dear: less than half
+        ([900, 90, 3], 20),
         ([900, 90, 1], 20),
         ([990, 3], 20),
         ([300] * 10 + [3] * 30, 3),
+        ([30, 2, 1], 2),  # a class of one counts
         ([0, 0, 30], 20),
         ([12], 12),
         ([1, 1], 1),
@@ -50,6 +52,15 @@ def islands(sizes, *, seed=0, dim=40, noise=0.5, names=None):
 )
 def test_k_for_class_sizes(counts, k):
     assert default_k(torch.tensor(counts, dtype=torch.int64)) == k
+
+
+@pytest.mark.parametrize(("size", "noted"), [(10, False), (9, True), (7, True), (6, True), (0, False)])
+def test_classes_that_half_of_k_can_outvote_are_named(size, noted):
+    notes = list(k_notes(20, "given", {"large": 90, "other": size}, one="training sample"))
+    assert len(notes) == noted
+    if noted:
+        assert "1 class has fewer training samples than half of k = 20" in notes[0]
+        assert notes[0].endswith(f"such as 'other' with {size}")
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=60))

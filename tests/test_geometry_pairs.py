@@ -199,6 +199,12 @@ def test_margins_leave_the_sample_out(found):
         assert estimate.value == pytest.approx(mine.mean(), abs=1e-6)
         assert estimate.low <= estimate.value <= estimate.high
         assert margins.negative[number] == pytest.approx((mine < 0).mean())
+    usable = truth[~np.isnan(truth)]
+    assert (margins.overall is None) == (margins.overall_negative is None) == (not usable.size)
+    if usable.size:
+        assert margins.overall.value == pytest.approx(usable.mean(), abs=1e-6)
+        assert margins.overall.low <= margins.overall.value <= margins.overall.high
+        assert margins.overall_negative == pytest.approx((usable < 0).mean())
 
 
 def test_margin_intervals_are_the_bootstraps():
@@ -254,8 +260,9 @@ def test_mistakes_are_explained():
         similarity_histograms(found, sample=1)
     with pytest.raises(OptionError, match="t must lie above 0"):
         uniformity(found, t=0)
-    with pytest.raises(OptionError, match="power must be positive"):
-        alignment(found, power=-1)
+    for power in (-1, 0, np.inf):
+        with pytest.raises(OptionError, match="power must be positive"):
+            alignment(found, power=power)
     with pytest.raises(OptionError, match="draws must be at least 100"):
         class_margins(found, draws=10)
     with pytest.raises(InputError, match="labels must lie between 0 and 2"):

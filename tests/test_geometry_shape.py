@@ -185,6 +185,8 @@ def test_cka_is_that_of_gram_matrices():
         linear_cka(one, made(seed=2))
     with pytest.raises(InputError, match="same samples, at least two"):
         linear_cka(a, b[:50])
+    with pytest.raises(InputError, match="same samples, at least two"):
+        linear_cka(a[:1], b[:1])
     with pytest.raises(InputError, match="nothing varies"):
         linear_cka(a, torch.ones(60, 2))
 

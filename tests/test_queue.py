@@ -7,7 +7,7 @@ import torch
 
 import sincere.functional as SF
 from sincere import LabelQueue
-from sincere.errors import OptionError
+from sincere.errors import InputError, OptionError
 
 
 def rows(*numbers):
@@ -81,3 +81,19 @@ def test_writing_between_forward_and_backward_is_safe(backend):
 def test_sizes_are_whole_numbers(size, dim, classes):
     with pytest.raises(OptionError, match=r"must be.* integer"):
         LabelQueue(size, dim, classes=classes)
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "labels", "words"),
+    [
+        (torch.zeros(3), torch.zeros(3, dtype=torch.int64), "embeddings must"),
+        (torch.zeros(3, 2, dtype=torch.int64), torch.zeros(3, dtype=torch.int64), "embeddings must"),
+        (torch.zeros(3, 2), torch.zeros(4, dtype=torch.int64), "labels must"),
+        (torch.zeros(3, 2), torch.zeros(3), "labels must"),
+    ],
+)
+def test_what_is_no_batch_is_not_remembered(embeddings, labels, words):
+    queue = LabelQueue(size=4, dim=2)
+    with pytest.raises(InputError, match=words):
+        queue.enqueue(embeddings, labels)
+    assert len(queue) == 0

@@ -115,6 +115,25 @@ def test_lemma_2(symbols, samples, known):
     assert (low, high) == pytest.approx((1, 1)) if known == 0 else high < 1
 
 
+def test_what_lemma_2_gains_is_a_mean_over_draws_of_the_model():
+    """Every data set by its probability: the known ones from the target, one more of the others, the rest noise."""
+    symbols, samples, known = 3, 4, 1
+    random = torch.rand(2, symbols, dtype=torch.float64, generator=torch.Generator().manual_seed(5)).add(0.05).numpy()
+    target, noise = random / random.sum(axis=1, keepdims=True)
+    gain = whole = 0.0
+    for data in product(range(symbols), repeat=samples):
+        fixed = math.prod(target[x] for x in data[:known])
+        joint = [
+            fixed * math.prod((target if i == j else noise)[data[i]] for i in range(known, samples)) / (samples - known)
+            for j in range(known, samples)
+        ]
+        whole += sum(joint)
+        gain += sum(p * math.log(p / sum(joint) * (samples - known)) for p in joint)
+    assert whole == pytest.approx(1)
+    found = theory.lemma2_by_enumeration(symbols=symbols, samples=samples, known=known, seed=5)
+    assert found.expected_gain == pytest.approx(gain, rel=1e-9)
+
+
 def test_lemma_2_by_counting_draws_of_the_model():
     """Bayes' rule of our own: the joint of every placement and every data set, then conditioned, in plain Python."""
     target, noise, n, known = [0.7, 0.3], [0.2, 0.8], 4, 1

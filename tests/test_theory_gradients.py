@@ -155,3 +155,10 @@ def test_first_step_of_the_dynamics_is_gradient_descent():
 def test_what_cannot_be_is_refused(call):
     with pytest.raises(OptionError):
         call()
+
+
+def test_one_positive_is_infonce_at_every_temperature():
+    """A loss and InfoNCE at two temperatures would differ, as they do for the decoupled loss."""
+    for temperature in (0.05, 0.5, 2.0):
+        found = theory.single_positive(("sincere", "supcon"), temperature=temperature, batches=2)
+        assert max(*found.value_difference.values(), *found.gradient_difference.values()) < 1e-12

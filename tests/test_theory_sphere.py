@@ -12,6 +12,7 @@ from scipy.optimize import brentq, minimize
 
 from sincere import theory
 from sincere.errors import OptionError
+from sincere.theory.arrangement import arrangement
 
 LOSSES = ("sincere", "supcon", "supcon_in", "eps_supinfonce", "decoupled", "set_nce", "cross_entropy")
 
@@ -259,3 +260,20 @@ def test_flat_cross_entropy_is_followed_to_its_minimum():
     assert found.converged
     assert found.steps < 1000
     assert max(found.of_features.simplex_deviation, found.of_weights.simplex_deviation) < 1e-4
+
+
+def test_an_arrangement_is_measured_by_its_definition():
+    """Points that are far from collapse, and means at unequal angles: each figure against a loop."""
+    random = np.random.default_rng(3)
+    points, labels = random.standard_normal((30, 3)) + np.eye(3)[np.arange(30) % 3], np.arange(30) % 3
+    means = np.stack([points[labels == c].mean(axis=0) for c in range(3)])
+    unit_means = means / np.linalg.norm(means, axis=1, keepdims=True)
+    own = [z @ unit_means[c] / np.linalg.norm(z) for z, c in zip(points, labels, strict=True)]
+    between = [unit_means[a] @ unit_means[b] for a in range(3) for b in range(a)]
+    found = arrangement(torch.from_numpy(points), torch.from_numpy(labels), 3)
+    assert found.collapse == pytest.approx(1 - min(own))
+    assert found.largest_cosine == pytest.approx(max(between))
+    assert found.simplex_deviation == pytest.approx(max(abs(cosine + 1 / 2) for cosine in between))
+    assert found.collapse > 0.1
+    assert max(between) - min(between) > 0.05
+    np.testing.assert_allclose(found.means, means)
