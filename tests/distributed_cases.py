@@ -12,6 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import sincere.functional as SF
 from sincere import LabelQueue, SINCERELoss, cached_backward
+from sincere.errors import InputError
 
 FEATURES, DIM, VIEWS = 5, 4, 2
 
@@ -41,7 +42,8 @@ def soft(embeddings: Tensor, labels: Tensor, *contrasts: Tensor, **options: Any)
 
 
 def multi_hot(embeddings: Tensor, labels: Tensor, *contrasts: Tensor, **options: Any) -> Tensor:
-    hot = torch.stack([labels % 2 == 0, labels % 3 == 0, labels > 0], dim=1)
+    hot = torch.stack([labels % 2 == 0, labels % 3 == 0, labels > 0], dim=1).long()
+    hot = hot.masked_fill((labels < 0).unsqueeze(1), -1)
     return SF.sincere(embeddings, hot, positives="jaccard", **options)
 
 
@@ -76,6 +78,10 @@ def cases(world: int) -> list[Case]:
         "positives only elsewhere": ([3] * world, [0, 1, 2] * world),
         "one process without a valid anchor": ([4, 2, 2][:world], [0, 0, 1, 1, 7, 8, 0, 1][: sum([4, 2, 2][:world])]),
         "one process without samples": ([4, 0, 2][:world], [0, 0, 1, 1, 0, 1][: sum([4, 0, 2][:world])]),
+        "unlabelled, and a class of one process": (
+            [5, 2, 3][:world],
+            [0, 1, -1, 1, 0, 2, -1, 3, 3, -1][: sum([5, 2, 3][:world])],
+        ),
     }
     found = [
         Case(f"{loss}, {split}", sizes, labels, call)
@@ -190,6 +196,98 @@ def check_cached_backward(rank: int, world: int) -> str | None:
     return None if torch.allclose(encoder.weight.grad, expected, rtol=1e-11, atol=1e-13) else "cached_backward: differs"
 
 
+def check_cached_backward_without_samples(rank: int, world: int) -> str | None:
+    """A process may have no samples, and another more chunks than the rest."""
+    torch.manual_seed(0)
+    sizes = [5, 0, 2][:world]
+    inputs, labels = torch.randn(sum(sizes), FEATURES, dtype=torch.float64), torch.tensor([0, 1, 0, 1, 2, 2, 0])
+    part = part_of(rank, sizes)
+    encoder = nn.Linear(FEATURES, DIM, dtype=torch.float64)
+    model = DistributedDataParallel(encoder)
+    cached_backward(model, inputs[part], lambda z: SF.sincere(z, labels[part], gather=True), chunk_size=2)
+    (expected,) = torch.autograd.grad(SF.sincere(encoder(inputs), labels[: sum(sizes)]), encoder.weight)
+    agrees = torch.allclose(encoder.weight.grad, expected, rtol=1e-11, atol=1e-13)
+    return None if agrees else "cached_backward without samples: differs"
+
+
+def check_second_derivative(rank: int, world: int) -> str | None:
+    """The gradient of a gradient's size goes through all processes too: every process differentiates world · L."""
+    torch.manual_seed(0)
+    z, labels = torch.randn(3 * world, DIM, dtype=torch.float64), torch.tensor([0, 1, 2] * world)
+    part = slice(3 * rank, 3 * rank + 3)
+
+    def gradient_of_penalty(rows: Tensor, times: int, **options: Any) -> Tensor:
+        loss = times * SF.sincere(rows, backend="dense", **options)
+        (gradient,) = torch.autograd.grad(loss, rows, create_graph=True)
+        return torch.autograd.grad(gradient.square().sum(), rows)[0]
+
+    mine = gradient_of_penalty(z[part].clone().requires_grad_(), 1, labels=labels[part], gather=True)
+    expected = gradient_of_penalty(z.clone().requires_grad_(), world, labels=labels)[part]
+    return None if torch.allclose(mine, expected, rtol=1e-11, atol=1e-13) else "second derivative: differs"
+
+
+def check_transform(rank: int, world: int) -> str | None:
+    """torch.func.grad takes a gathered loss as autograd does."""
+    torch.manual_seed(0)
+    z, labels = torch.randn(3 * world, DIM, dtype=torch.float64), torch.tensor([0, 1, 2] * world)
+    part = slice(3 * rank, 3 * rank + 3)
+    mine = torch.func.grad(lambda rows: SF.sincere(rows, labels[part], gather=True))(z[part])
+    whole = z.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(SF.sincere(whole, labels), whole)
+    return None if torch.allclose(mine / world, expected[part], rtol=1e-11, atol=1e-13) else "torch.func: differs"
+
+
+def calls_that_differ(rank: int) -> dict[str, Callable[[], Tensor]]:
+    """What one process must not do unlike the others, by the words that all of them must hear."""
+    z, labels = torch.randn(4, DIM, dtype=torch.float64, requires_grad=True), torch.tensor([0, 1, 0, 1])
+    first = rank == 0
+    hot, contrasts = torch.ones(4, 2 if first else 3, dtype=torch.int64), () if first else (z, labels)
+    soft_labels = torch.rand(4, 2, dtype=torch.float32 if first else torch.float64)
+
+    def without_gradient() -> Tensor:
+        with torch.set_grad_enabled(not first):
+            return SF.sincere(z, labels, gather=True)
+
+    return {
+        "the dimension of embeddings": lambda: SF.sincere(z[:, : 3 if first else 4], labels, gather=True),
+        "the type of embeddings": lambda: SF.sincere(z.float() if first else z, labels, gather=True),
+        "whether embeddings need a gradient": without_gradient,
+        "whether weights need a gradient": lambda: SF.sincere(
+            z, labels, weights=torch.ones(4, requires_grad=first), gather=True
+        ),
+        "whether contrasts are given": lambda: SF.sincere(z, labels, *contrasts, gather=True),
+        "the number of columns": lambda: SF.sincere(z, labels if first else hot, gather=True),
+        "the number of columns of the labels": lambda: SF.sincere(z, hot, gather=True),
+        "the type of the labels": lambda: SF.soft_label(z, soft_labels, gather=True),
+        "reduction must": lambda: SF.sincere(z, labels, reduction="mean" if first else "class_mean", gather=True),
+        "include_batch": lambda: SF.sincere(z, labels, z, labels, include_batch=first, gather=True),
+    }
+
+
+def check_differences_are_refused_by_all(rank: int, world: int) -> str | None:
+    """In words, and not by waiting for ever: every process would hang otherwise, or mix up numbers."""
+    for words, call in calls_that_differ(rank).items():
+        try:
+            call()
+        except InputError as error:
+            if words not in str(error):
+                return f"{words}: rank {rank} says {error}"
+        else:
+            return f"{words}: rank {rank} does not refuse"
+    return None
+
+
+CHECKS = (
+    check_none_reduction,
+    check_queue,
+    check_cached_backward,
+    check_cached_backward_without_samples,
+    check_second_derivative,
+    check_transform,
+    check_differences_are_refused_by_all,
+)
+
+
 def run(rank: int, world: int, store: str, results: Any) -> None:
     """Everything above in one process of `world`; what went wrong goes into `results`."""
     torch.set_num_threads(1)
@@ -199,7 +297,7 @@ def run(rank: int, world: int, store: str, results: Any) -> None:
     for case in cases(world):
         problems.append(check_case(case, rank))
         done += 1
-    for check in (check_none_reduction, check_queue, check_cached_backward):
+    for check in CHECKS:
         problems.append(check(rank, world))
         done += 1
     results.put((rank, done, [problem for problem in problems if problem]))

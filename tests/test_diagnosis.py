@@ -9,6 +9,7 @@ import torch
 import oracles
 import sincere
 import sincere.functional as SF
+from sincere.losses.floors import simplex_floors
 
 
 def test_numbers_are_those_of_the_losses():
@@ -67,6 +68,15 @@ def test_autocast_changes_nothing():
     with torch.autocast("cpu", torch.bfloat16):
         found = sincere.diagnose(z, labels)
     assert found == sincere.diagnose(z, labels)
+
+
+@pytest.mark.parametrize(("k", "n"), [(1, 1), (2, 2), (3, 2), (2, 5)])
+@pytest.mark.parametrize("gap", [0.3, 2.0])
+def test_the_set_losss_floor_counts_every_exchange(k, n, gap):
+    """A small gap, at which exchanging all members still weighs something; several sizes of class in one batch."""
+    expected = math.log(sum(math.comb(k, j) * math.comb(n, j) * math.exp(-j * gap) for j in range(min(k, n) + 1))) / k
+    floors = simplex_floors(torch.tensor([k, 4]), torch.tensor([n, 3]), gap, 0.0)
+    assert floors["set_nce"][0].item() == pytest.approx(expected, rel=1e-12)
 
 
 def test_floors_of_the_papers_batch():

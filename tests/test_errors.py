@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import sincere
 import sincere.functional as SF
+from sincere.checks import check_finite
 from sincere.errors import InputError, OptionError
 
 Z, Y = torch.randn(6, 3), torch.tensor([0, 0, 1, 1, 2, 2])
@@ -192,6 +195,40 @@ def test_check_finite_names_the_rows(bad):
         SF.sincere(z, Y, check_finite=True)
     with pytest.raises(InputError, match="contrast_embeddings must be finite"):
         SF.sincere(Z, Y, z, Y, check_finite=True)
+
+
+class LargestResult(TorchDispatchMode):
+    """The number of elements of the largest tensor that an operation makes, views left out."""
+
+    def __init__(self):
+        super().__init__()
+        self.elements = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if not func.is_view:
+            made = [tensor for tensor in pytree.tree_leaves(result) if isinstance(tensor, torch.Tensor)]
+            self.elements = max([self.elements, *(tensor.numel() for tensor in made)])
+        return result
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.uint8])
+def test_check_finite_makes_no_array_as_large_as_what_is_finite(dtype):
+    numbers = torch.ones(50, 2, 3, dtype=dtype)
+    with LargestResult() as seen:
+        check_finite("numbers", numbers.requires_grad_(dtype.is_floating_point))
+        check_finite("numbers", numbers[:0])
+    assert 0 < seen.elements < 10
+
+
+@pytest.mark.parametrize("shape", [(9000,), (9000, 2), (9000, 2, 2)])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_check_finite_finds_rows_anywhere(bad, shape):
+    numbers = torch.zeros(shape, dtype=torch.bfloat16)
+    numbers[4095], numbers[8999] = bad, bad
+    with pytest.raises(InputError, match=r"2 of 9000 rows.*rows 4095, 8999\)"):
+        check_finite("numbers", numbers)
+    check_finite("numbers without values", torch.empty(shape, device="meta"))
 
 
 def test_errors_are_value_errors():

@@ -163,7 +163,7 @@ def test_a_temperature_of_any_shape_and_type_changes_nothing_but_the_scale(case)
 
 
 @pytest.mark.parametrize("backend", ["auto", *BACKENDS])
-@pytest.mark.parametrize("loss", [SF.sincere, SF.supcon, SF.spread], ids=lambda loss: loss.__name__)
+@pytest.mark.parametrize("loss", [SF.sincere, SF.supcon, SF.spread, SF.set_nce], ids=lambda loss: loss.__name__)
 def test_tensors_without_values_give_shapes(loss, backend):
     z = torch.empty(30, 2, 4, device="meta", requires_grad=True)
     value = loss(z, torch.empty(30, dtype=torch.int64, device="meta"), backend=backend)

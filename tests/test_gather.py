@@ -14,7 +14,7 @@ def test_processes_together_compute_what_one_computes(world, tmp_path):
     mp.spawn(distributed_cases.run, args=(world, str(tmp_path / "store"), results), nprocs=world)
     reports = [results.get() for _ in range(world)]
     assert sorted(rank for rank, _, _ in reports) == list(range(world))
-    expected = len(distributed_cases.cases(world)) + 3
+    expected = len(distributed_cases.cases(world)) + len(distributed_cases.CHECKS)
     for rank, done, problems in reports:
         assert done == expected, f"rank {rank} stopped after {done} of {expected} cases"
         assert not problems, "\n".join(problems)

@@ -75,7 +75,9 @@ class TestSymmetries:
         weights = place.rand(len(labels)) + 0.1
         for reduction in ("mean", "mean_all", "class_mean"):
             a = place.loss(case, z, labels, weights=weights, reduction=reduction)
-            place.assert_same(place.loss(case, z, labels, weights=weights * 7, reduction=reduction), a)
+            for factor in (7, 0.01):  # totals of a class on either side of 1
+                scaled = place.loss(case, z, labels, weights=weights * factor, reduction=reduction)
+                place.assert_same(scaled, a)
 
     def test_weight_zero_is_no_anchor_but_a_contrast(self, case, place):
         z, labels, _ = draw(case, place)
@@ -215,6 +217,26 @@ class TestIdentities:
                 place.assert_same(place.loss(case, z, hot, positives=positives), place.loss(case, z, labels))
                 by_class = place.loss(case, z, hot, positives=positives, reduction="class_mean")
                 place.assert_same(by_class, place.loss(case, z, labels, reduction="class_mean"))
+
+    def test_a_mean_per_label_weighs_anchors_within_it(self, place):
+        """Several labels each: every label's weighted mean over its anchors, then the mean of those, by a loop."""
+        if place.knows_classes_only:
+            pytest.skip("no kernels for these labels")
+        z, weights = place.randn(6, 5), place.rand(6) + 0.1
+        hot = place.labels([[1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 1, 1], [1, 0, 0], [0, 0, 1]])
+        values = SF.sincere(z, hot, reduction="none", backend=place.backend)
+        for scale in (1, 0.01):  # totals of a label on either side of 1
+            given = weights * scale
+            by_label = [(given * values)[mine].sum() / given[mine].sum() for mine in (hot > 0).T]
+            found = SF.sincere(z, hot, weights=given, reduction="class_mean", backend=place.backend)
+            place.assert_same(found, sum(by_label) / 3)
+
+    def test_finite_batches_pass_the_check_that_they_are(self, place):
+        z, labels = place.randn(6, 3), place.labels([0, 0, 1, 1, 2, 2])
+        plain, contrasted = (SF.sincere(z, labels, *more, backend=place.backend) for more in ((), (z + 1, labels)))
+        place.assert_same(SF.sincere(z, labels, check_finite=True, backend=place.backend), plain)
+        checked = SF.sincere(z, labels, z + 1, labels, check_finite=True, backend=place.backend)
+        place.assert_same(checked, contrasted)
 
     def test_infonce_with_paired_contrasts_and_a_queue(self, place):
         """Momentum contrast: softmax over one key and the queue, straight from the formula."""

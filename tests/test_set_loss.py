@@ -111,6 +111,17 @@ def test_auto_is_exact_while_small_and_saddle_beyond(monkeypatch):
     assert SF.set_nce(z, labels).item() == saddle
 
 
+@pytest.mark.parametrize("method", ["exact", "saddle"])
+@pytest.mark.parametrize("backend", ["dense", "tiled"])
+def test_where_there_is_no_choice_there_is_no_gradient(method, backend):
+    """One class: the only set of that size is everybody, whatever the similarities, so that nothing can be better."""
+    z = torch.randn(7, 4, dtype=torch.float64, requires_grad=True)
+    loss = SF.set_nce(z, torch.zeros(7, dtype=torch.int64), method=method, backend=backend, reduction="sum")
+    (gradient,) = torch.autograd.grad(loss, z)
+    assert loss.item() == pytest.approx(0, abs=1e-12)
+    assert gradient.abs().max() < 1e-12
+
+
 def test_exact_backward_in_blocks(monkeypatch):
     z, labels = torch.randn(30, 4, dtype=torch.float64, requires_grad=True), torch.arange(30) % 4
     (whole,) = torch.autograd.grad(SF.set_nce(z, labels, method="exact"), z)

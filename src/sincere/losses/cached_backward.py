@@ -38,7 +38,8 @@ def cached_backward(
     True
 
     The random state of every chunk is kept and replayed, so dropout and other noise agree between the two passes.
-    Under DistributedDataParallel only the last chunk synchronises gradients; `loss` may use `gather=True`.
+    Under DistributedDataParallel only the last chunk synchronises gradients; `loss` may use `gather=True`, and
+    processes may have any number of samples, none included.
 
     BatchNorm in training mode normalises each chunk by itself, as it would the batches of as many devices, so its
     gradient is not that of the whole batch at once: put it into eval mode, or use another norm, where that matters.
@@ -105,9 +106,10 @@ def _tensors(inputs: Any) -> list[Tensor]:
 def _chunks(inputs: Any, chunk_size: int) -> Iterator[Any]:
     tensors = _tensors(inputs)
     lengths = [tensor.shape[0] for tensor in tensors]
-    if len(set(lengths)) != 1 or lengths[0] == 0:
-        raise InputError(f"inputs must have the same number of samples, at least one, in each tensor: got {lengths}.")
-    for start in range(0, lengths[0], chunk_size):
+    if len(set(lengths)) != 1:
+        raise InputError(f"inputs must have the same number of samples in each tensor: got {lengths}.")
+    # No samples are one empty chunk: a process that has none must still take part in what all processes do together.
+    for start in range(0, max(lengths[0], 1), chunk_size):
         part = slice(start, start + chunk_size)
         if isinstance(inputs, Tensor):
             yield inputs[part]

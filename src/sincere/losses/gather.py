@@ -24,13 +24,12 @@ def rank() -> int:
     return dist.get_rank() if world_size() > 1 else 0
 
 
-def rows_per_process(rows: int, device: torch.device) -> list[int]:
-    """How many rows each process holds; the last batch of an epoch is rarely even."""
-    if world_size() == 1:
-        return [rows]
-    counts = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(world_size())]
-    dist.all_gather(counts, torch.tensor([rows], dtype=torch.int64, device=device))
-    return [int(count) for count in torch.cat(counts).tolist()]
+def numbers_of_all(numbers: list[int], device: torch.device) -> list[list[int]]:
+    """The same list of every process, in order of rank; one collective, and one wait."""
+    own = torch.tensor(numbers, dtype=torch.int64, device=device)
+    found = [torch.empty_like(own) for _ in range(world_size())]
+    dist.all_gather(found, own)
+    return [[int(number) for number in row] for row in torch.stack(found).tolist()]
 
 
 def gather_rows(rows: Tensor, counts: list[int]) -> Tensor:
@@ -51,8 +50,7 @@ def sum_over_processes(value: Tensor) -> Tensor:
 
 class _GatherRows(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, counts: list[int]) -> Tensor:
-        ctx.counts = counts
+    def forward(rows: Tensor, counts: list[int]) -> Tensor:
         # all_gather wants equal shapes, so short blocks travel padded.
         padded = rows.new_zeros((max(counts), *rows.shape[1:]))
         padded[: rows.shape[0]] = rows
@@ -61,21 +59,28 @@ class _GatherRows(torch.autograd.Function):
         return torch.cat([block[:count] for block, count in zip(blocks, counts, strict=True)])
 
     @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.counts = inputs[1]
+
+    @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        total = grads[0].contiguous().clone()
-        dist.all_reduce(total)
-        return total.split(ctx.counts)[rank()], None
+        # As functions of their own, so that the second derivative goes through the processes too.
+        return torch.split(sum_over_processes(grads[0]), ctx.counts)[rank()], None
 
 
 class _SumOverProcesses(torch.autograd.Function):
+    """Its own derivative: everybody's value counts in everybody's sum."""
+
     @staticmethod
-    def forward(ctx: Any, value: Tensor) -> Tensor:
-        total = value.clone()
+    def forward(value: Tensor) -> Tensor:
+        total = value.clone(memory_format=torch.contiguous_format)
         dist.all_reduce(total)
         return total
 
     @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        """The derivative needs nothing."""
+
+    @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        total = grads[0].contiguous().clone()
-        dist.all_reduce(total)
-        return total
+        return sum_over_processes(grads[0])

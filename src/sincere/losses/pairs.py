@@ -13,10 +13,11 @@ from torch import Tensor
 
 from sincere.checks import check_device, check_embeddings, check_finite, check_labels, hint_about_views, shape_of
 from sincere.errors import InputError, OptionError
-from sincere.losses.gather import gather_rows, rank, rows_per_process
+from sincere.losses.agreement import rows_of_all
+from sincere.losses.gather import gather_rows, rank
 from sincere.losses.options import Settings
 from sincere.losses.relation import Kind, Relation
-from sincere.losses.similarity import inner_product_rows, unit_rows
+from sincere.losses.similarity import inner_product_rows, unit_rows, zero_unless
 
 SoftTargets = Literal["classes", "pairs"]
 
@@ -99,13 +100,13 @@ def make_pairs(
         if others is not None:
             check_finite("contrast_embeddings", others.rows)
 
-    device = anchors.rows.device
-    counts = rows_per_process(anchors.rows.shape[0], device) if settings.gather else [anchors.rows.shape[0]]
-    contrasts = _contrasts(anchors, others, counts, settings)
+    given = None if others is None else (others.rows, others.labels)
+    counts, other_counts = rows_of_all(anchors.rows, anchors.labels, given, settings)
+    contrasts = _contrasts(anchors, others, counts, other_counts, settings)
     in_batch = others is None or settings.include_batch
     offset = (sum(counts[: rank()]) if len(counts) > 1 else 0) if in_batch else None
     relation = _relation(anchors, contrasts, offset, settings, soft)
-    anchor_rows, contrast_rows, matrix = _logit_rows(anchors, contrasts, settings)
+    anchor_rows, contrast_rows, matrix = _logit_rows(anchors, contrasts, relation, settings)
     return Pairs(
         anchors=anchor_rows,
         contrasts=contrast_rows,
@@ -169,10 +170,11 @@ def _samples_with_pair_weights(
     return Samples(rows, weights.repeat_interleave(column_views, dim=1), views), others
 
 
-def _contrasts(anchors: Samples, others: Samples | None, counts: list[int], settings: Settings) -> Samples | None:
+def _contrasts(
+    anchors: Samples, others: Samples | None, counts: list[int], other_counts: list[int], settings: Settings
+) -> Samples | None:
     """The set that anchors are contrasted with; None where it is the anchors themselves."""
-    if others is not None and settings.gather:
-        others = others.gathered(rows_per_process(others.rows.shape[0], others.rows.device))
+    others = None if others is None else others.gathered(other_counts)
     if others is not None and not settings.include_batch:
         return others
     if others is None and len(counts) == 1:
@@ -225,9 +227,13 @@ def _of_labelled(labels: Tensor) -> Tensor:
 
 
 def _logit_rows(
-    anchors: Samples, contrasts: Samples | None, settings: Settings
+    anchors: Samples, contrasts: Samples | None, relation: Relation, settings: Settings
 ) -> tuple[Tensor, Tensor | None, Callable[[], Tensor] | None]:
-    """Rows whose inner products are logits: each side carries τ^(−½), so equal sides stay equal."""
+    """Rows whose inner products are logits: each side carries τ^(−½), so equal sides stay equal.
+
+    A similarity of the caller's own sees every row as it came: it may look at the whole batch, and zeros may be
+    nothing that it can take.
+    """
     dtype = anchors.rows.dtype if contrasts is None else torch.promote_types(anchors.rows.dtype, contrasts.rows.dtype)
     a = anchors.rows.to(dtype)
     c = None if contrasts is None else contrasts.rows.to(dtype)
@@ -243,7 +249,10 @@ def _logit_rows(
             return in_full_precision(found) / temperature
 
         return a, c, matrix
-    a, c = inner_product_rows(a, c, settings.similarity)
+    if relation.kind != "pairs":  # which leaves nobody out
+        a = zero_unless(relation.usable if c is None else relation.labelled, a)
+        c = None if c is None else zero_unless(relation.usable, c)
+    a, c = inner_product_rows(a, c, settings.similarity, relation.usable)
     scale = temperature**-0.5
     return a * scale, None if c is None else c * scale, None
 

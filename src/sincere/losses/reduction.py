@@ -17,7 +17,7 @@ def reduce_over_anchors(values: Tensor, valid: Tensor, pairs: Pairs) -> Tensor:
     weights = pairs.weights if pairs.weights is not None else torch.ones_like(values)
     reduction = pairs.settings.reduction
     if reduction == "none":
-        return (weights * values).reshape(pairs.batch_shape)
+        return torch.where(valid, weights * values, 0).reshape(pairs.batch_shape)
     counted = torch.where(pairs.relation.labelled if reduction == "mean_all" else valid, weights, 0)
     if reduction == "class_mean":
         coefficients = _class_mean_coefficients(counted, pairs)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 NO_SELF = -1
+LAST = torch.iinfo(torch.int64).max  # kernels sort what takes no part behind everything else by this key
 Kind = Literal["classes", "any", "jaccard", "soft", "pairs"]
 
 
@@ -74,6 +75,12 @@ class Relation:
         assert self.self_offset is not None
         own = torch.arange(start + self.self_offset, stop + self.self_offset, device=self.usable.device)
         return own.unsqueeze(1) == torch.arange(self.contrasts, device=self.usable.device)
+
+
+def exchanged(labels: Tensor, ignore_label: int) -> Tensor:
+    """Labels in which unlabelled samples and the class LAST, if there is one, have each other's number: who is whose
+    positive stays the same, and a kernel's key of what takes no part means no class."""
+    return torch.where(labels == ignore_label, LAST, torch.where(labels == LAST, ignore_label, labels))
 
 
 def same_class(anchor: Tensor, contrast: Tensor) -> Tensor:

@@ -21,23 +21,36 @@ def unit_rows(embeddings: Tensor) -> Tensor:
     scaled = embeddings / torch.where(largest > 0, largest, 1)
     squared = scaled.square().sum(dim=-1, keepdim=True)
     is_zero = squared == 0
-    return torch.where(is_zero, 0, scaled * torch.where(is_zero, 1, squared).rsqrt())
+    return scaled * torch.where(is_zero, 0, torch.where(is_zero, 1, squared).rsqrt())
+
+
+def zero_unless(takes_part: Tensor, rows: Tensor) -> Tensor:
+    """Rows with zeros in place of those that take no part, which then get a zero gradient whatever they hold.
+
+    A mask behind the similarity would not do: a row with NaN has a derivative of NaN, and 0 · NaN is NaN.
+    """
+    return torch.where(takes_part.unsqueeze(1), rows, 0)
 
 
 def inner_product_rows(
-    anchors: Tensor, contrasts: Tensor | None, similarity: SimilarityName
+    anchors: Tensor, contrasts: Tensor | None, similarity: SimilarityName, usable: Tensor | None = None
 ) -> tuple[Tensor, Tensor | None]:
-    """Rows whose inner products are the similarities; `None` for contrasts that are the anchors' own rows."""
+    """Rows whose inner products are the similarities; `None` for contrasts that are the anchors' own rows.
+
+    `usable`, (m,), names the contrasts that take part, where not all do.
+    """
     if similarity == "cosine":
         return unit_rows(anchors), None if contrasts is None else unit_rows(contrasts)
     if similarity == "dot":
         return anchors, contrasts
-    return euclidean_rows(anchors, anchors if contrasts is None else contrasts)
+    return euclidean_rows(anchors, anchors if contrasts is None else contrasts, usable)
 
 
-def euclidean_rows(anchors: Tensor, contrasts: Tensor) -> tuple[Tensor, Tensor]:
+def euclidean_rows(anchors: Tensor, contrasts: Tensor, usable: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Distances do not change when everything is shifted, and centred rows lose fewer digits."""
-    centre = contrasts.detach().mean(dim=0) if contrasts.shape[0] else contrasts.new_zeros(contrasts.shape[1])
+    held = contrasts.detach()
+    count = max(held.shape[0], 1) if usable is None else usable.sum().clamp(min=1)
+    centre = held.sum(dim=0) / count
     anchors, contrasts = anchors - centre, contrasts - centre
     anchor_half = -0.5 * anchors.square().sum(dim=1, keepdim=True)
     contrast_half = -0.5 * contrasts.square().sum(dim=1, keepdim=True)

@@ -11,7 +11,7 @@ from sincere.losses.backends.select import row_statistics
 from sincere.losses.options import LossOptions, Settings, loss_function, settings_from
 from sincere.losses.pairs import Pairs, fold_views, in_full_precision, make_pairs
 from sincere.losses.reduction import reduce_over_anchors
-from sincere.losses.similarity import inner_product_rows
+from sincere.losses.similarity import inner_product_rows, zero_unless
 
 
 @loss_function
@@ -66,7 +66,7 @@ def _own_view_logits(embeddings: Tensor, pairs: Pairs) -> Tensor:
         matrix = among_own.reshape(samples, views, samples, views).diagonal(dim1=0, dim2=2).permute(2, 0, 1)
         temperature = 1.0  # it is in the logits already
     else:
-        a, c = inner_product_rows(rows, None, similarity)
+        a, c = inner_product_rows(zero_unless(pairs.relation.labelled, rows), None, similarity)
         c = a if c is None else c
         matrix = a.view(samples, views, a.shape[1]) @ c.view(samples, views, c.shape[1]).mT
     others = ~torch.eye(views, dtype=torch.bool, device=rows.device)

@@ -16,6 +16,8 @@ needs no logarithms and cannot over- or underflow, and for many elements it is s
 import torch
 from torch import Tensor
 
+from sincere.losses.backends import transforms
+
 NEWTON_STEPS = 60
 
 
@@ -33,7 +35,7 @@ def balancing_tilt(s: Tensor, members: Tensor, k: Tensor) -> Tensor:
     high = centre - s.masked_fill(~members, torch.inf).amin(dim=1)
     low, high = torch.where(solvable, low, 0), torch.where(solvable, high, 0)
     tilt = (low + high) / 2
-    enough = 4 * torch.finfo(s.dtype).eps * count
+    enough, hidden = 4 * torch.finfo(s.dtype).eps * count, transforms.hide_values(s)
     for _ in range(NEWTON_STEPS):
         p = drawing_probabilities(s, members, tilt)
         excess = p.sum(dim=1) - k
@@ -44,7 +46,7 @@ def balancing_tilt(s: Tensor, members: Tensor, k: Tensor) -> Tensor:
         moved = torch.where(inside, newton, (low + high) / 2)
         unsettled = solvable & (excess.abs() > enough)
         tilt = torch.where(unsettled, moved, tilt)
-        if not torch.compiler.is_compiling() and not bool(unsettled.any()):
+        if not hidden and not bool(unsettled.any()):
             break
     return tilt
 
@@ -71,7 +73,7 @@ def after_one_more(state: Tensor, probability: Tensor) -> Tensor:
 
 def exact_log_probability(p: Tensor, k: Tensor) -> Tensor:
     """log Pr[k elements are drawn], differentiable by autograd; O(m·k) a row."""
-    largest = p.shape[1] if torch.compiler.is_compiling() else int(k.max()) if k.numel() else 0
+    largest = p.shape[1] if transforms.hide_values(p) else int(k.max()) if k.numel() else 0
     return count_distribution(p, largest).gather(1, k.unsqueeze(1)).squeeze(1).log()
 
 

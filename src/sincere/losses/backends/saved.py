@@ -5,28 +5,23 @@ from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
-from torch.autograd.forward_ad import unpack_dual
 
 from sincere.losses.relation import Relation
 
 
-def refuse_second_derivative(*_: Any) -> NoReturn:
+def refuse_second_derivative(ctx: Any = None, *_: Any) -> NoReturn:
     """What autograd meets when it differentiates the backward pass of an operator that was written by hand."""
     raise RuntimeError(
         'backend="tiled" and backend="triton" can be differentiated once. For a second derivative pass backend="dense".'
     )
 
 
-def refuse_forward_mode(*inputs: Tensor | None) -> None:
-    """An operator of torch.library drops the tangents of its inputs without a word: the derivative would be 0."""
-    if torch.compiler.is_compiling():
-        return
-    given = (tensor for tensor in inputs if tensor is not None)
-    if any(unpack_dual(tensor).tangent is not None for tensor in given):  # type: ignore[no-untyped-call]
-        raise RuntimeError(
-            'backend="tiled" and backend="triton" have no derivative in forward mode (torch.func.jvp, forward_ad). '
-            'Pass backend="dense".'
-        )
+def refuse_forward_mode(ctx: Any = None, *_: Any) -> NoReturn:
+    """What forward mode meets there: an operator would drop the tangents without a word, and the derivative be 0."""
+    raise RuntimeError(
+        'backend="tiled" and backend="triton" have no derivative in forward mode (torch.func.jvp, forward_ad). '
+        'Pass backend="dense".'
+    )
 
 
 @dataclass(frozen=True)

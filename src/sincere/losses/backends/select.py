@@ -6,7 +6,7 @@ import os
 import torch
 from torch import Tensor
 
-from sincere.losses.backends import dense, operators
+from sincere.losses.backends import dense, operators, transforms
 from sincere.losses.options import OWN_SIMILARITY, Settings, refused_kernels
 from sincere.losses.pairs import Pairs
 from sincere.losses.statistics import RowStatistics, Statistic
@@ -51,7 +51,7 @@ def kernels_take_whole_loss(embeddings: Tensor, labels: Tensor, settings: Settin
         return False
     if settings.weights is not None and not _plain_weights(settings.weights, embeddings, labels):
         return False
-    if labels.device != embeddings.device:
+    if labels.device != embeddings.device or transforms.are_active(embeddings):
         return False
     return runs_kernels(embeddings.device, settings.backend == "triton")
 
@@ -90,6 +90,8 @@ def select_backend(pairs: Pairs) -> tuple[str, str]:
         return wanted, "asked for"
     if pairs.matrix is not None:
         return "dense", "the similarity is the caller's function of whole batches"
+    if transforms.ask_for_more_than_a_gradient(pairs.anchors, pairs.contrasts):
+        return "dense", "torch.func asks for forward mode or a second derivative, which no other backend has"
     size = pairs.relation.anchors * pairs.relation.contrasts
     on_cpu = pairs.anchors.device.type == "cpu"
     no_kernels = "the tensors are on the CPU" if on_cpu else why_no_kernels(pairs)

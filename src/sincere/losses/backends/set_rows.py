@@ -15,9 +15,10 @@ from torch import Tensor
 
 from sincere.errors import OptionError
 from sincere.losses import subsets
+from sincere.losses.backends import transforms
 from sincere.losses.backends.dense import softplus
 from sincere.losses.backends.row_blocks import row_blocks
-from sincere.losses.backends.saved import refuse_forward_mode
+from sincere.losses.backends.transforms import LastDerivative, OneByOne
 from sincere.losses.pairs import Pairs
 from sincere.losses.relation import Relation
 
@@ -29,26 +30,43 @@ EXACT_UP_TO = 1 << 12
 CELLS_PER_BLOCK = 1 << 21
 
 
+def _refuse_second_derivative(ctx: Any = None, *_: Any) -> NoReturn:
+    raise RuntimeError(
+        'the set loss can be differentiated once here. For a second derivative pass backend="dense" and method="exact".'
+    )
+
+
+def _refuse_forward_mode(ctx: Any = None, *_: Any) -> NoReturn:
+    raise RuntimeError(
+        "the set loss has no derivative in forward mode here (torch.func.jvp, forward_ad). "
+        'Pass backend="dense" and method="exact".'
+    )
+
+
 def set_values(pairs: Pairs, method: str) -> tuple[Tensor, Tensor]:
     """ℓ and k of every anchor.
 
-    "auto" never takes the dense backend, whose graph holds every step of the recurrence, but for a similarity of the
-    caller's own it starts from the caller's matrix.
+    "auto" does not take the dense backend, whose graph holds every step of the recurrence, unless torch.func asks for
+    derivatives that the tiled one does not have; for a similarity of the caller's own it starts from the caller's
+    matrix.
     """
-    if pairs.settings.backend == "triton":
+    backend = pairs.settings.backend
+    if backend == "triton":
         raise OptionError('the set loss has no kernels: use backend="auto" or "tiled", which run on a GPU too.')
-    if pairs.matrix is None and pairs.settings.backend != "dense":
+    if backend == "auto" and transforms.ask_for_more_than_a_gradient(pairs.anchors, pairs.contrasts):
+        backend = "dense"
+    if pairs.matrix is None and backend != "dense":
         return _tiled_values(pairs, method)
     s = pairs.logits()
     positive = pairs.relation.weights() > 0
     members = pairs.relation.others()
     k = positive.sum(dim=1)
-    if torch.compiler.is_compiling() and method == "auto":
+    if (torch.compiler.is_compiling() or s.is_meta) and method == "auto":
         method = "saddle"  # the largest k is data, and a compiled graph may not look at it
     method = resolve_method(method, s.shape[1], k)
-    if method == "exact" and pairs.settings.backend == "dense":
+    if method == "exact" and backend == "dense":
         return _exact_values_by_autograd(s, positive, members, k), k
-    values: Tensor = _ValuesOfLogits.apply(s, positive, members, k, method)  # type: ignore[no-untyped-call]
+    values, _ = _ValuesOfLogits.apply(s, positive, members, k, method)  # type: ignore[no-untyped-call]
     return values, k
 
 
@@ -65,8 +83,8 @@ def _exact_values_by_autograd(s: Tensor, positive: Tensor, members: Tensor, k: T
 def _tiled_values(pairs: Pairs, method: str) -> tuple[Tensor, Tensor]:
     """ℓ and k of every anchor, in memory linear in n; differentiable once."""
     contrasts = pairs.anchors if pairs.contrasts is None else pairs.contrasts
-    refuse_forward_mode(pairs.anchors, contrasts)
-    values, k, _ = _forward(pairs.anchors, contrasts, *pairs.relation.arguments(), method)
+    operator: Any = _forward if torch.compiler.is_compiling() else _SetValues.apply
+    values, k, _ = operator(pairs.anchors, contrasts, *pairs.relation.arguments(), method)
     return values, k
 
 
@@ -94,42 +112,37 @@ def _exact_precision(s: Tensor) -> Tensor:
     return s if s.device.type == "mps" else s.double()
 
 
-class _ValuesOfLogits(torch.autograd.Function):
+class _ValuesOfLogits(OneByOne):
     """ℓ of given logits, with the derivative written by hand: inclusion probabilities, and no graph of the steps."""
 
     @staticmethod
-    def forward(ctx: Any, s: Tensor, positive: Tensor, members: Tensor, k: Tensor, method: str) -> Tensor:
-        values, tilt = values_of_block(s, positive, members, k, method)
-        ctx.save_for_backward(s, positive, members, k, tilt)
-        ctx.method = method
-        return values
+    def forward(s: Tensor, positive: Tensor, members: Tensor, k: Tensor, method: str) -> Any:
+        return values_of_block(s, positive, members, k, method)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        s, positive, members, k, tilt = ctx.saved_tensors
-        of_logits = _GradientOfLogits.apply(s, positive, members, k, tilt, grad, ctx.method)  # type: ignore[no-untyped-call]
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        *tensors, ctx.method = inputs
+        ctx.save_for_backward(*tensors, output[1])
+        ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, *_: Any) -> Any:
+        (of_logits,) = _GradientOfLogits.apply(*ctx.saved_tensors, grad, ctx.method)  # type: ignore[no-untyped-call]
         return of_logits, None, None, None, None
 
+    jvp = staticmethod(_refuse_forward_mode)
 
-class _GradientOfLogits(torch.autograd.Function):
+
+class _GradientOfLogits(LastDerivative):
     """That derivative, which has none itself. `once_differentiable` says so only where `grad` needs a gradient, and
     would let a second derivative pass that leaves out what changes with `s`."""
 
     @staticmethod
-    def forward(
-        ctx: Any, s: Tensor, positive: Tensor, members: Tensor, k: Tensor, tilt: Tensor, grad: Tensor, method: str
-    ) -> Tensor:
-        return _gradient_of_block(s, positive, members, k, tilt, grad, method)
+    def forward(*inputs: Any) -> Any:
+        return (_gradient_of_block(*inputs),)
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Any:
-        _refuse_second_derivative()
-
-
-def _refuse_second_derivative(*_: Any) -> NoReturn:
-    raise RuntimeError(
-        'the set loss can be differentiated once here. For a second derivative pass backend="dense" and method="exact".'
-    )
+    backward = staticmethod(_refuse_second_derivative)
+    jvp = staticmethod(_refuse_forward_mode)
 
 
 def values_of_block(s: Tensor, positive: Tensor, members: Tensor, k: Tensor, method: str) -> tuple[Tensor, Tensor]:
@@ -167,6 +180,38 @@ def _positives_per_anchor(relation: Relation) -> Tensor:
     """k of every anchor without an n×m array, to choose the method by."""
     blocks = [relation.weights(rows).gt(0).sum(dim=1) for rows in row_blocks(relation)]
     return torch.cat(blocks) if blocks else relation.labelled.new_zeros(0, dtype=torch.int64)
+
+
+class _SetValues(OneByOne):
+    """The operator below for eager code."""
+
+    @staticmethod
+    def forward(*inputs: Any) -> Any:
+        return _forward(*inputs)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        _setup_context(ctx, inputs, output)
+        ctx.mark_non_differentiable(*output[1:])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        *tensors, k, tilt = ctx.saved_tensors
+        found = _GradientOfRows.apply(*tensors, *ctx.options, k, tilt, grad.contiguous())  # type: ignore[no-untyped-call]
+        return (*found, *[None] * 7)
+
+    jvp = staticmethod(_refuse_forward_mode)
+
+
+class _GradientOfRows(LastDerivative):
+    """Its backward pass, which has no derivative itself."""
+
+    @staticmethod
+    def forward(*inputs: Any) -> Any:
+        return _backward(*inputs)
+
+    backward = staticmethod(_refuse_second_derivative)
+    jvp = staticmethod(_refuse_forward_mode)
 
 
 @torch.library.custom_op("sincere::set_values", mutates_args=())

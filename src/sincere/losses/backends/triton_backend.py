@@ -24,14 +24,13 @@ from sincere.losses.backends.triton_launch import (
     statistics_launch,
 )
 from sincere.losses.backends.triton_wide import WideGradient
-from sincere.losses.relation import Relation
+from sincere.losses.relation import LAST, Relation
 from sincere.losses.statistics import Statistic
 
 TO_BASE_2 = 1 / sqrt(LN2)
 NO_COLUMN = -1
 # Gradients of logits are some 1/n², below what float16 resolves: they travel times this, over their largest part.
 FLOAT16_SCALE = 4096.0
-LAST = torch.iinfo(torch.int64).max  # sorts what takes no part behind everything else
 
 
 @dataclass(frozen=True)
@@ -70,20 +69,20 @@ def sides(anchors: Tensor, contrasts: Tensor | None, relation: Relation, precisi
         return side, side
     anchor_keys, anchor_order = torch.where(relation.labelled, relation.anchor, LAST).sort(stable=True)
     labelled = relation.labelled.sum(dim=0, keepdim=True, dtype=torch.int32)
-    first, last = _class_ranges(anchor_keys, contrast_keys)
     anchor_self, contrast_self = _own_places(anchor_order, contrast_order, relation.self_offset)
+    first, last = _class_ranges(anchor_keys, relation.labelled[anchor_order], contrast_keys, usable)
     anchor_side = _side(anchors, anchor_order, anchor_self, first, last, labelled, precision)
-    first, last = _class_ranges(contrast_keys, anchor_keys)
+    first, last = _class_ranges(contrast_keys, relation.usable[contrast_order], anchor_keys, labelled)
     return anchor_side, _side(contrasts, contrast_order, contrast_self, first, last, usable, precision)
 
 
-def _class_ranges(keys: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the classes of `keys` start and end among the other side's keys.
+def _class_ranges(keys: Tensor, takes_part: Tensor, others: Tensor, others_count: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the classes of `keys` start and end among the other side's keys, of which the first `others_count` count.
 
     Empty where there are none of a class: at 1 for rows that take part all the same, as negatives, and at 0 for others.
     """
-    start, end = torch.searchsorted(others, keys), torch.searchsorted(others, keys, right=True)
-    takes_part = keys != LAST
+    start = torch.searchsorted(others, keys).minimum(others_count)
+    end = torch.searchsorted(others, keys, right=True).minimum(others_count)
     empty = (start == end) | ~takes_part
     at = takes_part.to(start.dtype)
     return torch.where(empty, at, start), torch.where(empty, at, end)

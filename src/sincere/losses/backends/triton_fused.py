@@ -15,12 +15,12 @@ from sincere.losses.backends import triton_order, triton_rows
 from sincere.losses.backends.fused import Plan
 from sincere.losses.backends.triton_launch import LN2, FusedLoss, Launch, Precision
 from sincere.losses.backends.triton_wide import WideGradient
+from sincere.losses.relation import exchanged
 from sincere.losses.tf32 import allows_tf32
 
 # A row's place in class order: up to here by counting, n² comparisons in one launch; up to there by sorting chunks and
 # searching in every chunk, two launches; beyond by torch.sort, whose dozen launches no longer matter.
 COUNTING, CHUNKS = 2048, 32768
-LAST = torch.iinfo(torch.int64).max
 NAMES = {torch.bfloat16: "bfloat16", torch.float16: "float16", torch.float32: "float32"}
 MOST_PROGRAMS = 256
 PLACES, NUMBERS, COEFFICIENTS, FACTOR = 5, 10, 7, 9  # triton_rows.py says what they are
@@ -57,13 +57,13 @@ class Program:
         constants = {"D": self.width, "WIDE": wide, "BR": block}
         kernel = triton_order.sorted_kernel
         if self.way == "counting":
-            constants |= {"BK": 256, "KEEP_IGNORED": plan.keep_ignored}
+            constants |= {"BK": 256}
             kernel = triton_order.place_kernel
         elif self.way == "chunks":
             constants |= {"CHUNK": launch.PAD, "BC": 64}
             kernel = triton_order.merge_kernel
-        constants |= {"COSINE": plan.cosine, "LEARNED": learned, "TF32": self.how.input_precision == "tf32"}
-        constants |= {"INTERPRETED": launch.interpreted()}
+        constants |= {"KEEP_IGNORED": plan.keep_ignored, "COSINE": plan.cosine, "LEARNED": learned}
+        constants |= {"TF32": self.how.input_precision == "tf32", "INTERPRETED": launch.interpreted()}
         return Launch(kernel, (self.size // block, 1, 1), constants)
 
     def _sort_chunks(self) -> Launch:
@@ -242,7 +242,7 @@ def sorted_keys(labels: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
     """Labels in order, one per row, and the rows they come from; unlabelled rows last unless they are negatives."""
     keys = labels.long() if plan.views == 1 else labels.long().repeat_interleave(plan.views)
     if not plan.keep_ignored:
-        keys = keys.masked_fill(keys == plan.ignore_label, LAST)
+        keys = exchanged(keys, plan.ignore_label)
     ordered = keys.sort(stable=True)
     return ordered.values, ordered.indices
 

@@ -14,11 +14,22 @@ LAST = tl.constexpr(9223372036854775807)  # the key of rows that take no part: b
 
 @triton.jit
 def class_keys(label_ptr, samples, views, ignore, mask, KEEP_IGNORED: tl.constexpr):
-    """The labels by which rows are sorted; unlabelled ones come last unless they serve as negatives."""
+    """The labels by which rows are sorted; unlabelled ones come last unless they serve as negatives.
+
+    No class is named like unlabelled rows, so a class that is named like the last key can have their name instead.
+    """
     label = tl.load(label_ptr + samples // views, mask=mask, other=0).to(tl.int64)
     if not KEEP_IGNORED:
-        label = tl.where(label == ignore, LAST, label)
+        label = tl.where(label == ignore, LAST, tl.where(label == LAST, ignore, label))
     return tl.where(mask, label, LAST)
+
+
+@triton.jit
+def are_taking_part(key, mask, KEEP_IGNORED: tl.constexpr):
+    """Which rows do; where all are kept, the last key is a class like any other."""
+    if KEEP_IGNORED:
+        return mask
+    return mask & (key != LAST)
 
 
 @triton.jit
@@ -26,7 +37,8 @@ def store_row(
     x_ptr, x_stride, source, place, mask, rows_ptr, inverse_ptr, scale, dim,
     D: tl.constexpr, WIDE: tl.constexpr, COSINE: tl.constexpr, TF32: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """Rows `source` of the embeddings, normalised and scaled, at `place` in class order; zeros where masked.
+    """Rows `source` of the embeddings, normalised and scaled, at `place` in class order; zeros where masked, that is
+    for rows that take no part, whatever they hold.
 
     Dividing by the largest entry first keeps norms from over- or underflowing; a zero row stays zero.
     """
@@ -85,15 +97,28 @@ def place_kernel(
         before += tl.sum((equal & (other[None, :] < source[:, None])).to(tl.int32), axis=1)
         usable += tl.sum((other_key != LAST).to(tl.int32))
     place = tl.where(mask, less + before, source)
-    takes_part = mask & (key != LAST)
+    takes_part = are_taking_part(key, mask, KEEP_IGNORED)
     store_places(place_ptr, size, place, tl.where(mask, source, 0), less, less + same, takes_part)
     if tl.program_id(0) == 0:
-        tl.store(place_ptr + 4 * size, usable)
+        tl.store(place_ptr + 4 * size, n if KEEP_IGNORED else usable)
         tl.store(place_ptr + 4 * size + 1, 0)
     scale = tl.sqrt(1.0 / value_of(temperature, LEARNED) * LOG2E)
     inverse_ptr = number_ptr + 7 * size
     store_row(
-        x_ptr, x_stride, source, place, mask, rows_ptr, inverse_ptr, scale, dim, D, WIDE, COSINE, TF32, INTERPRETED
+        x_ptr,
+        x_stride,
+        source,
+        place,
+        takes_part,
+        rows_ptr,
+        inverse_ptr,
+        scale,
+        dim,
+        D,
+        WIDE,
+        COSINE,
+        TF32,
+        INTERPRETED,
     )
 
 
@@ -118,25 +143,39 @@ def first_place(key_ptr, key, n, steps, OR_EQUAL: tl.constexpr):
 def sorted_kernel(
     x_ptr, x_stride, key_ptr, sorted_order_ptr, temperature,
     rows_ptr, number_ptr, place_ptr, size, n, steps, dim,
-    D: tl.constexpr, WIDE: tl.constexpr, BR: tl.constexpr, COSINE: tl.constexpr, LEARNED: tl.constexpr,
-    TF32: tl.constexpr, INTERPRETED: tl.constexpr,
+    D: tl.constexpr, WIDE: tl.constexpr, BR: tl.constexpr, KEEP_IGNORED: tl.constexpr, COSINE: tl.constexpr,
+    LEARNED: tl.constexpr, TF32: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """The same from keys that are sorted already: for batches where counting n² times would cost."""
     place = tl.program_id(0) * BR + tl.arange(0, BR)
     mask = place < n
     source = tl.load(sorted_order_ptr + place, mask=mask, other=0).to(tl.int32)
     key = tl.load(key_ptr + place, mask=mask, other=LAST)
-    takes_part = mask & (key != LAST)
+    takes_part = are_taking_part(key, mask, KEEP_IGNORED)
     start = first_place(key_ptr, key, n, steps, False)
     end = first_place(key_ptr, key, n, steps, True)
     store_places(place_ptr, size, place, source, start, end, takes_part)
     if tl.program_id(0) == 0:
-        tl.store(place_ptr + 4 * size, tl.max(first_place(key_ptr, tl.full([BR], LAST, tl.int64), n, steps, False)))
+        usable = tl.max(first_place(key_ptr, tl.full([BR], LAST, tl.int64), n, steps, False))
+        tl.store(place_ptr + 4 * size, n if KEEP_IGNORED else usable)
         tl.store(place_ptr + 4 * size + 1, 0)
     scale = tl.sqrt(1.0 / value_of(temperature, LEARNED) * LOG2E)
     inverse_ptr = number_ptr + 7 * size
     store_row(
-        x_ptr, x_stride, source, place, mask, rows_ptr, inverse_ptr, scale, dim, D, WIDE, COSINE, TF32, INTERPRETED
+        x_ptr,
+        x_stride,
+        source,
+        place,
+        takes_part,
+        rows_ptr,
+        inverse_ptr,
+        scale,
+        dim,
+        D,
+        WIDE,
+        COSINE,
+        TF32,
+        INTERPRETED,
     )
 
 
@@ -180,7 +219,8 @@ def merge_kernel(
     x_ptr, x_stride, key_ptr, source_ptr, temperature,
     rows_ptr, number_ptr, place_ptr, size, n, chunks, dim,
     D: tl.constexpr, WIDE: tl.constexpr, BR: tl.constexpr, CHUNK: tl.constexpr, BC: tl.constexpr,
-    COSINE: tl.constexpr, LEARNED: tl.constexpr, TF32: tl.constexpr, INTERPRETED: tl.constexpr,
+    KEEP_IGNORED: tl.constexpr, COSINE: tl.constexpr, LEARNED: tl.constexpr, TF32: tl.constexpr,
+    INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """Class order from sorted chunks: a row's place is what every chunk has before it."""
     at = tl.program_id(0) * BR + tl.arange(0, BR)
@@ -200,12 +240,29 @@ def merge_kernel(
         usable += tl.sum(first_in_chunks(key_ptr, chunk, last, chunk < chunks, CHUNK, False), axis=1)
     place = start + earlier + at % CHUNK - own_start
     mask = source < n
-    store_places(place_ptr, size, place, tl.where(mask, source, 0), start, end, mask & (key != LAST))
+    takes_part = are_taking_part(key, mask, KEEP_IGNORED)
+    end = tl.minimum(end, n)  # behind the last class stands what fills the last chunk
+    store_places(place_ptr, size, place, tl.where(mask, source, 0), start, end, takes_part)
     if tl.program_id(0) == 0:
+        if KEEP_IGNORED:
+            usable = tl.zeros([1], tl.int32) + n
         tl.store(place_ptr + 4 * size + tl.arange(0, 1), usable)
         tl.store(place_ptr + 4 * size + 1, 0)
     scale = tl.sqrt(1.0 / value_of(temperature, LEARNED) * LOG2E)
     inverse_ptr = number_ptr + 7 * size
     store_row(
-        x_ptr, x_stride, source, place, mask, rows_ptr, inverse_ptr, scale, dim, D, WIDE, COSINE, TF32, INTERPRETED
+        x_ptr,
+        x_stride,
+        source,
+        place,
+        takes_part,
+        rows_ptr,
+        inverse_ptr,
+        scale,
+        dim,
+        D,
+        WIDE,
+        COSINE,
+        TF32,
+        INTERPRETED,
     )

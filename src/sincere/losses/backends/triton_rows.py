@@ -134,8 +134,10 @@ def finish_rows(
     inside = mask[:, None] & (dims < dim)[None, :]
     taking_part = place < tl.load(place_ptr + 4 * stride)
     factor = tl.load(factor_ptr) * tl.load(grad_ptr).to(tl.float32) / SCALE
-    g = tl.where(taking_part[:, None], g, 0.0) * (factor * tl.sqrt(1.0 / value_of(temperature, LEARNED) * LN2))
-    x = tl.load(x_ptr + source[:, None] * x_stride + dims[None, :], mask=inside, other=0.0).to(tl.float32)
+    g = tl.where(taking_part[:, None], g * (factor * tl.sqrt(1.0 / value_of(temperature, LEARNED) * LN2)), 0.0)
+    # What a row without a part holds is not looked at: 0 · NaN would be its gradient.
+    needed = inside & taking_part[:, None]
+    x = tl.load(x_ptr + source[:, None] * x_stride + dims[None, :], mask=needed, other=0.0).to(tl.float32)
     inverse = tl.load(number_ptr + 7 * stride + place)
     z = x * inverse[:, None]
     radial = tl.sum(g * z, axis=1)

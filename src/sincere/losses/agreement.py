@@ -1,0 +1,102 @@
+"""Before embeddings travel between processes: does every process bring what fits the others?
+
+A collective of tensors that do not match, or a backward pass that only some processes run, hangs or mixes up numbers.
+So each process tells the others in one short message what it brings, and where they differ all of them stop, in words.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from sincere.errors import InputError
+from sincere.losses.gather import numbers_of_all, world_size
+from sincere.losses.options import Settings
+from sincere.types import Reduction
+
+DTYPES = (
+    torch.float32,
+    torch.float64,
+    torch.int64,
+    torch.bool,
+    torch.int32,
+    torch.uint8,
+    torch.float16,
+    torch.bfloat16,
+)
+TYPE_NAMES = ("another type", *(str(dtype) for dtype in DTYPES))
+NO_OR_YES = ("no", "yes")
+NOTHING = -1  # where there are no contrasts, nothing is to be said of them
+
+
+class Fact(NamedTuple):
+    """Something that must be the same on all processes, as a number."""
+
+    name: str
+    number: int
+    choices: tuple[str, ...] = ()  # what the numbers 0, 1, 2, … stand for
+    advice: str = ""
+
+    def shown(self, number: int) -> str:
+        return self.choices[number] if self.choices and number >= 0 else str(number)
+
+
+def rows_of_all(
+    embeddings: Tensor, labels: Tensor, contrasts: tuple[Tensor, Tensor] | None, settings: Settings
+) -> tuple[list[int], list[int]]:
+    """How many embeddings, and how many contrasts, each process brings; refused unless the rest is alike.
+
+    Of this process alone where nothing is gathered.
+    """
+    rows = [embeddings.shape[0], 0 if contrasts is None else contrasts[0].shape[0]]
+    if not settings.gather or world_size() == 1:
+        return rows[:1], rows[1:]
+    facts = [*_facts_of_call(contrasts, settings), *_facts_of_rows("embeddings", embeddings, labels)]
+    facts += _facts_of_rows("contrast_embeddings", *(contrasts or (None, None)))
+    everybody = numbers_of_all([*rows, *(fact.number for fact in facts)], embeddings.device)
+    own, other, *columns = (list(column) for column in zip(*everybody, strict=True))
+    for fact, numbers in zip(facts, columns, strict=True):
+        if len(set(numbers)) > 1:
+            came = ", ".join(f"{fact.shown(n)} on process {_named(n, numbers)}" for n in dict.fromkeys(numbers))
+            raise InputError(f"{fact.name} must be the same on all processes with gather=True: {came}.{fact.advice}")
+    return own, other
+
+
+def _named(number: int, numbers: list[int]) -> str:
+    """Which processes said so, the first few of them."""
+    processes = [str(at) for at, said in enumerate(numbers) if said == number]
+    return " and ".join(processes[:3]) + (" and others" if len(processes) > 3 else "")
+
+
+def _facts_of_call(contrasts: tuple[Tensor, Tensor] | None, settings: Settings) -> Iterator[Fact]:
+    reductions = get_args(Reduction)
+    yield Fact("whether contrasts are given", int(contrasts is not None), NO_OR_YES)
+    yield Fact("reduction", reductions.index(settings.reduction), reductions)
+    yield Fact("include_batch", int(settings.include_batch), NO_OR_YES)
+    yield _fact_of_gradient("weights", settings.weights)
+
+
+def _facts_of_rows(name: str, rows: Tensor | None, labels: Tensor | None) -> Iterator[Fact]:
+    if rows is None or labels is None:
+        yield from (Fact(name, NOTHING) for _ in range(5))
+        return
+    yield Fact(f"the dimension of {name}", rows.shape[1])
+    yield Fact(f"the type of {name}", _number_of(rows.dtype), TYPE_NAMES)
+    columns = labels.shape[1] if labels.ndim == 2 else 0
+    yield Fact(f"the number of columns of the labels of {name}", columns, advice=" Class numbers (n,) have none, or 0.")
+    yield Fact(f"the type of the labels of {name}", _number_of(labels.dtype), TYPE_NAMES)
+    yield _fact_of_gradient(name, rows)
+
+
+def _fact_of_gradient(name: str, tensor: Tensor | None) -> Fact:
+    needed = tensor is not None and torch.is_grad_enabled() and tensor.requires_grad
+    advice = (
+        " A backward pass waits for all processes, so call the loss under torch.no_grad() on all of them or on none; "
+        "a process without samples gets its embeddings from the encoder too, encoder(x[:0])."
+    )
+    return Fact(f"whether {name} need a gradient", int(needed), NO_OR_YES, advice)
+
+
+def _number_of(dtype: torch.dtype) -> int:
+    return DTYPES.index(dtype) + 1 if dtype in DTYPES else 0
