@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import example, given
@@ -192,3 +193,14 @@ def test_a_runs_seed_orders_its_samples(sampler):
 
     assert first_epoch(0) == first_epoch(0)
     assert first_epoch(0) != first_epoch(1)
+
+
+@pytest.mark.parametrize("batch_size", [4.5, 8.0, "8", True, None])
+def test_a_batch_size_is_a_whole_number(batch_size):
+    for make in (
+        lambda: ShuffledBatches(20, batch_size=batch_size),
+        lambda: ClassBatches(torch.arange(20) % 2, batch_size=batch_size),
+    ):
+        with pytest.raises(OptionError, match="batch_size must be a whole number"):
+            make()
+    assert len(ShuffledBatches(20, batch_size=np.int64(5))) == 4

@@ -252,3 +252,10 @@ def test_no_hint_about_views_where_views_do_not_explain_the_labels(labels):
     with pytest.raises(InputError) as raised:
         SF.sincere(torch.randn(9, 7, 3), labels)
     assert str(raised.value).endswith(f"got {tuple(labels.shape)}.")
+
+
+def test_a_scalar_of_numpy_gets_advice():
+    with pytest.raises(OptionError, match=r"must be a number or a tensor: got float32\. Use float\(temperature\)\."):
+        sincere.SINCERELoss(temperature=np.float32(0.1))
+    with pytest.raises(OptionError, match=r"got str\.$"):
+        sincere.SINCERELoss(temperature="0.1")

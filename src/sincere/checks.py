@@ -6,6 +6,7 @@ None of these reads a tensor's values except `check_finite`, so that no check ma
 import importlib
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from numbers import Real
 from typing import TypeGuard
 
 import torch
@@ -55,7 +56,8 @@ def check_temperature(temperature: object, name: str = "temperature") -> None:
             )
         return
     if isinstance(temperature, bool) or not isinstance(temperature, (int, float)):
-        raise OptionError(f"{name} must be a number or a tensor: got {type(temperature).__name__}.")
+        advice = f" Use float({name})." if isinstance(temperature, Real) else ""  # such as a scalar of NumPy
+        raise OptionError(f"{name} must be a number or a tensor: got {type(temperature).__name__}.{advice}")
     if not 0 < temperature < float("inf"):
         usual = "Usual values lie between 0.05 and 0.5; the papers use 0.1." if name == "temperature" else ""
         raise OptionError(f"{name} must be positive and finite: got {temperature}. {usual}".rstrip())

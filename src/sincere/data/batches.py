@@ -3,6 +3,7 @@
 import heapq
 import math
 from collections.abc import Iterator, Sequence
+from numbers import Integral
 from typing import Protocol
 
 import numpy as np
@@ -281,6 +282,9 @@ def _notes(names: Sequence[str], counts: Numbers, batch_size: int, batches: int)
 
 
 def _check_sizes(batch_size: int, rank: int, world_size: int) -> None:
+    for name, size in (("batch_size", batch_size), ("rank", rank), ("world_size", world_size)):
+        if isinstance(size, bool) or not isinstance(size, Integral):
+            raise OptionError(f"{name} must be a whole number: got {size!r}.")
     if batch_size < max(4, world_size):
         raise OptionError(
             f"batch_size must be at least {max(4, world_size)}, two samples of two classes and one per rank: "
