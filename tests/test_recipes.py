@@ -12,7 +12,7 @@ import torch
 from sincere.data import LabelledData, open_data
 from sincere.encoders import build_encoder
 from sincere.errors import OptionError
-from sincere.evaluate import EvaluationOptions
+from sincere.evaluate import Evaluation, EvaluationOptions
 from sincere.recipes import NOT_MEASURED, RECIPES, Given, find_recipe, starting_point
 from sincere.recipes.measured import FILE
 from sincere.train import TrainConfig
@@ -184,3 +184,19 @@ def test_the_page_shows_the_figures_that_are_kept():
         spread = f" ± {np.std(means, ddof=1):.2f}" if len(means) > 1 else ""
         assert f"k-NN {np.mean(means):.2f}{spread} %" in find_recipe(name).measured
         assert (f"over {len(means)} seeds" if len(means) > 1 else "(one seed)") in find_recipe(name).measured
+
+
+def test_what_ten_minutes_bought_is_in_the_kept_files():
+    """The sentences are written by hand; their figures are those of the runs."""
+    page = (ROOT / "docs" / "fast-cifar.md").read_text(encoding="utf-8")
+    kept, measured = ROOT / "benchmarks" / "results" / "NVIDIA-H200" / "recipes", json.loads(FILE.read_text())
+    for classes, words in ((10, ""), (100, "95 % interval over test images ")):
+        name = f"best-cifar{classes}"
+        found = Evaluation.from_json((kept / f"{name}-0.evaluation.json").read_text(encoding="utf-8"))
+        top1 = {method: found.classifier(method).top1 for method in ("linear", "knn", "class_means")}
+        assert {method: [one.value] for method, one in top1.items()} == measured[name]["top1"]
+        value, low, high = (100 * end for end in (top1["linear"].value, top1["linear"].low, top1["linear"].high))
+        assert f"CIFAR-{classes} ends at {value:.2f} % ({words}{low:.1f} to {high:.1f})" in page
+        assert f"{100 * top1['knn'].value:.2f} and {100 * top1['class_means'].value:.2f} %" in page
+    last = (kept / "best-cifar10-0.epochs.jsonl").read_text(encoding="utf-8").splitlines()[-1]
+    assert f"training loss is still at {json.loads(last)['loss']:.2f}" in page
