@@ -56,7 +56,7 @@ def found(request):
     return EmbeddingSet.from_arrays(rows.astype(np.float32), list(labels))
 
 
-def same(ours, truth, **tolerance):
+def assert_same(ours, truth, **tolerance):
     """Equal, and None exactly where there is nothing to average."""
     if truth is None or ours is None:
         assert ours is truth
@@ -79,9 +79,9 @@ def test_means_over_pairs(found):
     similarity, classes = similarity_by_class_pair(found), members(found)
     for a, b in itertools.product(range(len(classes)), repeat=2):
         two = itertools.combinations(classes[a], 2) if a == b else itertools.product(classes[a], classes[b])
-        same(similarity.means[a][b], mean(float(x @ y) for x, y in two))
-    same(similarity.within, mean(cos for *_, cos, alike in pairs(found) if alike))
-    same(similarity.between, mean(cos for *_, cos, alike in pairs(found) if not alike))
+        assert_same(similarity.means[a][b], mean(float(x @ y) for x, y in two))
+    assert_same(similarity.within, mean(cos for *_, cos, alike in pairs(found) if alike))
+    assert_same(similarity.between, mean(cos for *_, cos, alike in pairs(found) if not alike))
 
 
 @pytest.mark.parametrize("power", [0.1, 1, 2, 3.5])
@@ -91,7 +91,7 @@ def test_alignment(found, power):
     truth = mean(float(np.linalg.norm(rows[i] - rows[j])) ** power for i, j in two)
     # Rows are rounded to float32: a distance below 1e-6 is rounding, of which a small power makes something.
     rounding = 1e-6**power if np.allclose(rows, rows[0], atol=1e-6) else 0.0
-    same(alignment(found, power=power), truth, rel=1e-5, abs=1e-5 + rounding)
+    assert_same(alignment(found, power=power), truth, rel=1e-5, abs=1e-5 + rounding)
 
 
 @pytest.mark.parametrize("power", [0.05, 0.5, 1, 2])
@@ -115,7 +115,7 @@ def test_uniformity_is_never_above_zero(found):
     rows = unit(found)
     two = list(itertools.combinations(rows, 2))
     value = uniformity(found)
-    same(value, math.log(mean(math.exp(-2 * float((x - y) @ (x - y))) for x, y in two)) if two else None)
+    assert_same(value, math.log(mean(math.exp(-2 * float((x - y) @ (x - y))) for x, y in two)) if two else None)
     assert value is None or value <= 0
 
 
@@ -151,17 +151,17 @@ def test_simplex_conditions(found):
     conditions = simplex_conditions(found)
     means = np.array([rows.mean(axis=0) for rows in members(found)])
     k, norms = len(means), np.linalg.norm(means, axis=1)
-    same(conditions.s1, float(np.linalg.norm(means.mean(axis=0))))
-    same(conditions.s2, norms.std() / norms.mean() if norms.max() > 1e-6 else None)
+    assert_same(conditions.s1, float(np.linalg.norm(means.mean(axis=0))))
+    assert_same(conditions.s2, norms.std() / norms.mean() if norms.max() > 1e-6 else None)
     distances = [float(np.linalg.norm(a - b)) for a, b in itertools.combinations(means, 2)]
     if distances and max(distances) > 1e-6:
-        same(conditions.s3, np.std(distances) / np.mean(distances))
+        assert_same(conditions.s3, np.std(distances) / np.mean(distances))
     cosines = [float(direction(a[None]) @ direction(b[None])) for a, b in itertools.combinations(means, 2)]
-    same(conditions.mean_cosine, mean(cosines))
-    same(conditions.largest_deviation, max((abs(cos + 1 / (k - 1)) for cos in cosines), default=None))
+    assert_same(conditions.mean_cosine, mean(cosines))
+    assert_same(conditions.largest_deviation, max((abs(cos + 1 / (k - 1)) for cos in cosines), default=None))
     z, labels = unit(found), found.labels.tolist()
     own = [float(direction(means[c][None]) @ x) for x, c in zip(z, labels, strict=True) if x.any()]
-    same(conditions.within_collapse, mean(own))
+    assert_same(conditions.within_collapse, mean(own))
     assert conditions.fits == (k <= z.shape[1] + 1)
 
 
@@ -175,12 +175,12 @@ def test_neural_collapse(found):
         return
     within = sum((rows - m).T @ (rows - m) for rows, m in zip(classes, means, strict=True)) / len(found)
     between = centred.T @ centred / len(classes)
-    same(collapse.nc1, np.trace(within @ np.linalg.pinv(between, rcond=1e-10)) / len(classes), rel=1e-4, abs=1e-6)
+    assert_same(collapse.nc1, np.trace(within @ np.linalg.pinv(between, rcond=1e-10)) / len(classes), rel=1e-4, abs=1e-6)
     norms = np.linalg.norm(centred, axis=1)
-    same(collapse.nc2_equinorm, norms.std() / norms.mean())
+    assert_same(collapse.nc2_equinorm, norms.std() / norms.mean())
     cosines = [float(direction(a[None]) @ direction(b[None])) for a, b in itertools.combinations(centred, 2)]
-    same(collapse.nc2_equiangular, float(np.std(cosines)))
-    same(collapse.nc2_maximal, float(np.mean([abs(cos + 1 / (len(classes) - 1)) for cos in cosines])))
+    assert_same(collapse.nc2_equiangular, float(np.std(cosines)))
+    assert_same(collapse.nc2_maximal, float(np.mean([abs(cos + 1 / (len(classes) - 1)) for cos in cosines])))
 
 
 def test_the_spectrum(found):
@@ -191,8 +191,8 @@ def test_the_spectrum(found):
     if values.sum() < 1e-10:
         return
     shares = values[values > 0] / values.sum()
-    same(ours.effective_rank, float(np.exp(-(shares * np.log(shares)).sum())), rel=1e-4)
-    same(ours.participation_ratio, float(1 / (shares**2).sum()), rel=1e-4)
+    assert_same(ours.effective_rank, float(np.exp(-(shares * np.log(shares)).sum())), rel=1e-4)
+    assert_same(ours.participation_ratio, float(1 / (shares**2).sum()), rel=1e-4)
 
 
 @pytest.mark.parametrize("temperature", [0.02, 0.1, 5.0])
@@ -221,14 +221,14 @@ def test_losses_bounds_and_repulsion(found, temperature):
     readings = loss_readings(found, temperature=temperature)
     assert set(readings) == {name for name, each in values.items() if each}
     for name, reading in readings.items():
-        same(reading.value, mean(values[name]), rel=1e-4, abs=1e-4)
+        assert_same(reading.value, mean(values[name]), rel=1e-4, abs=1e-4)
     ours = kl_bounds(found, temperature=temperature)
     assert set(ours) == set(bounds)
     for name, each in bounds.items():
-        same(ours[name], mean(each), rel=1e-4, abs=1e-4)
+        assert_same(ours[name], mean(each), rel=1e-4, abs=1e-4)
     shares = repulsion(found, temperature=temperature)
     if margins and np.abs(np.concatenate(margins)).min() > 1e-5:  # no tie, which rounding would decide
-        same(shares["supcon"], float(np.concatenate(pushed).mean()), abs=1e-12)
+        assert_same(shares["supcon"], float(np.concatenate(pushed).mean()), abs=1e-12)
     assert all(share == 0 for name, share in shares.items() if name != "supcon")
 
 

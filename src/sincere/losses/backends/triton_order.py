@@ -105,21 +105,9 @@ def place_kernel(
     scale = tl.sqrt(1.0 / value_of(temperature, LEARNED) * LOG2E)
     inverse_ptr = number_ptr + 7 * size
     store_row(
-        x_ptr,
-        x_stride,
-        source,
-        place,
-        takes_part,
-        rows_ptr,
-        inverse_ptr,
-        scale,
-        dim,
-        D,
-        WIDE,
-        COSINE,
-        TF32,
+        x_ptr, x_stride, source, place, takes_part, rows_ptr, inverse_ptr, scale, dim, D, WIDE, COSINE, TF32,
         INTERPRETED,
-    )
+    )  # fmt: skip
 
 
 @triton.jit
@@ -162,21 +150,9 @@ def sorted_kernel(
     scale = tl.sqrt(1.0 / value_of(temperature, LEARNED) * LOG2E)
     inverse_ptr = number_ptr + 7 * size
     store_row(
-        x_ptr,
-        x_stride,
-        source,
-        place,
-        takes_part,
-        rows_ptr,
-        inverse_ptr,
-        scale,
-        dim,
-        D,
-        WIDE,
-        COSINE,
-        TF32,
+        x_ptr, x_stride, source, place, takes_part, rows_ptr, inverse_ptr, scale, dim, D, WIDE, COSINE, TF32,
         INTERPRETED,
-    )
+    )  # fmt: skip
 
 
 @triton.jit
@@ -251,18 +227,6 @@ def merge_kernel(
     scale = tl.sqrt(1.0 / value_of(temperature, LEARNED) * LOG2E)
     inverse_ptr = number_ptr + 7 * size
     store_row(
-        x_ptr,
-        x_stride,
-        source,
-        place,
-        takes_part,
-        rows_ptr,
-        inverse_ptr,
-        scale,
-        dim,
-        D,
-        WIDE,
-        COSINE,
-        TF32,
+        x_ptr, x_stride, source, place, takes_part, rows_ptr, inverse_ptr, scale, dim, D, WIDE, COSINE, TF32,
         INTERPRETED,
-    )
+    )  # fmt: skip
