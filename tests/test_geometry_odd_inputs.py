@@ -175,7 +175,9 @@ def test_neural_collapse(found):
         return
     within = sum((rows - m).T @ (rows - m) for rows, m in zip(classes, means, strict=True)) / len(found)
     between = centred.T @ centred / len(classes)
-    assert_same(collapse.nc1, np.trace(within @ np.linalg.pinv(between, rcond=1e-10)) / len(classes), rel=1e-4, abs=1e-6)
+    assert_same(
+        collapse.nc1, np.trace(within @ np.linalg.pinv(between, rcond=1e-10)) / len(classes), rel=1e-4, abs=1e-6
+    )
     norms = np.linalg.norm(centred, axis=1)
     assert_same(collapse.nc2_equinorm, norms.std() / norms.mean())
     cosines = [float(direction(a[None]) @ direction(b[None])) for a, b in itertools.combinations(centred, 2)]
