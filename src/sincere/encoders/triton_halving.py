@@ -1,7 +1,6 @@
 """The maximum of every 2×2 pixels of channels-last grids, and its gradient, each in one pass over memory.
 
-torch's own kernels for this layout take five times as long as reading and writing takes: at the widths of `short_cnn`
-they were a fifth of a training step (docs/gpu-kernels.md).
+torch's own kernels are slow in this layout: docs/gpu-kernels.md has what an epoch of `short_cnn` takes with either.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Wide residual networks for small images: what a GPU gets the most accuracy from in minutes."""
+"""Wide residual networks for small images, where a GPU has minutes rather than seconds."""
 
 from torch import Tensor, nn
 
