@@ -10,7 +10,11 @@ import numpy as np
 import pytest
 
 from sincere.claims import CLAIMS, kept_results
+from sincere.claims.claim import Conditions
+from sincere.claims.experiments import few_digits
 from sincere.claims.laboratory import Laboratory
+from sincere.claims.record import Measured
+from sincere.claims.sincere_accuracy import accuracy_at_rate
 from sincere.claims.statistics import over_seeds, with_fisher_interval
 from sincere.claims.trends import exponent
 from sincere.cli.run_evaluation import evaluated
@@ -18,7 +22,7 @@ from sincere.errors import InputError, OptionError
 from sincere.evaluate import EvaluationOptions
 from sincere.recipes import find_recipe
 from sincere.recipes.measured import Figures
-from sincere.train import DataConfig
+from sincere.train import DataConfig, OptimizerConfig
 from small_runs import small_config, small_splits
 
 ROOT = Path(__file__).parent.parent
@@ -209,3 +213,12 @@ def test_figures_that_cannot_have_an_interval():
     ):
         with pytest.raises(InputError):
             call()
+
+
+def test_a_run_that_diverges_is_no_better_than_guessing(tmp_path):
+    said = []
+    one = few_digits(Conditions("quick", 0, Laboratory(tmp_path, "off"), {}, said.append))
+    config = replace(one.plain, optimizer=OptimizerConfig("sgd", lr=1e30), epochs=2)
+    found = accuracy_at_rate(one, "sgd", config, "SINCERE, rate 1e30")
+    assert found == Measured("SINCERE, rate 1e30, % (diverged: guessing)", 10.0, 10.0, 10.0)
+    assert said[-1] == "sgd diverged"

@@ -13,9 +13,10 @@ from sincere.claims.palette import COLOURS, TITLES
 from sincere.claims.record import Measured, Verdict
 from sincere.claims.sincere_losses import SECTION
 from sincere.claims.statistics import covers_zero
+from sincere.data import open_data
 from sincere.evaluate import Evaluation
 from sincere.evaluate.bootstrap import percentile_interval, resampled_means
-from sincere.train import OptimizerConfig, ScheduleConfig
+from sincere.train import DivergedError, OptimizerConfig, ScheduleConfig, TrainConfig
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -200,10 +201,8 @@ def learning_rates(conditions: Conditions) -> Outcome:
                 schedule=ScheduleConfig(warmup_epochs=0.1 * epochs, warmup_start_lr=rate / 1000, end_lr=rate / 1000),
                 epochs=epochs,
             )
-            run = one.variant(f"{loss}-sgd-{rate:g}-{epochs}-{one.seeds[0]}", config)
-            top1 = one.evaluation(run).classifier(one.probe).top1
-            low, high = 100 * top1.low, 100 * top1.high
-            accuracy[loss, rate] = Measured(f"{TITLES[loss]}, rate {rate:g}, %", 100 * top1.value, low, high)
+            name = f"{loss}-sgd-{rate:g}-{epochs}-{one.seeds[0]}"
+            accuracy[loss, rate] = accuracy_at_rate(one, name, config, f"{TITLES[loss]}, rate {rate:g}")
     verdict, reason = judged_rates(accuracy)
     rows = [
         {"loss": loss, "rate": rate, "top1": found.value, "low": found.low, "high": found.high}
@@ -218,6 +217,18 @@ def learning_rates(conditions: Conditions) -> Outcome:
         tuple(rows),
         lambda figure: _draw_rates(figure, accuracy),
     )
+
+
+def accuracy_at_rate(one: Experiment, name: str, config: TrainConfig, what: str) -> Measured:
+    """Of a run at any rate, however high: one that diverged has learnt nothing, so its classifier can only guess."""
+    try:
+        run = one.variant(name, config)
+    except DivergedError:
+        one.conditions.say(f"{name} diverged")
+        guessing = 100 / len(open_data(config.data.source, validation_share=0.0).train.class_names)
+        return Measured(f"{what}, % (diverged: guessing)", guessing, guessing, guessing)
+    top1 = one.evaluation(run).classifier(one.probe).top1
+    return Measured(f"{what}, %", 100 * top1.value, 100 * top1.low, 100 * top1.high)
 
 
 def judged_rates(accuracy: dict[tuple[str, float], Measured]) -> tuple[Verdict, str]:
