@@ -30,7 +30,13 @@ from sincere.claims import (
 from sincere.claims import experiments as shared
 from sincere.claims.claim import Conditions
 from sincere.claims.experiments import as_far_as_run, experiments
-from sincere.claims.graf_training import Closeness, judged_closeness, judged_errors
+from sincere.claims.graf_training import (
+    Closeness,
+    closer_is_better,
+    judged_closeness,
+    judged_errors,
+    supcon_nearer,
+)
 from sincere.claims.laboratory import Laboratory
 from sincere.claims.many_labels import PAIRS, PairedLabels, multi_hot, paired_digits
 from sincere.claims.objectives import contrastive, difference, objective
@@ -179,6 +185,21 @@ def measured(value, low=None, high=None):
     return Measured("x", value, low, high)
 
 
+def test_closeness_compares_runs_of_one_seed_and_one_kind_of_views():
+    """Augmentation moves the error by itself: over all runs of this table closer would be worse."""
+    table = [
+        ("cross-entropy", True, 0, 0.2, 27.0), ("cross-entropy", True, 1, 0.4, 27.5),
+        ("SupCon", True, 0, 0.1, 25.0), ("SupCon", True, 1, 0.2, 26.0),
+        ("cross-entropy", False, 0, 0.01, 42.0), ("SupCon", False, 0, 0.02, 41.0),
+        ("cross-entropy", False, 1, 0.03, 40.0), ("SupCon", False, 1, 0.04, 39.0),
+    ]  # fmt: skip
+    places = [Closeness(name, how, seed, away, 0.5, 0.9, error) for name, how, seed, away, error in table]
+    nearer = supcon_nearer(places)
+    assert nearer.value == pytest.approx((-0.1 - 0.2) / 2)
+    assert closer_is_better(places, augmented=True).value == pytest.approx(0.9486833, abs=1e-6)  # a tie of two
+    assert closer_is_better(places, augmented=False).value == pytest.approx(-1.0)
+
+
 def test_verdicts_follow_their_criteria():
     better, unclear = measured(1.0, 0.5, 1.5), measured(1.0, -0.5, 2.5)
     assert judged_against_baselines(better, better)[0] == "reproduced"
@@ -190,10 +211,13 @@ def test_verdicts_follow_their_criteria():
     assert judged_errors(better, unclear, 1.0)[0] == "reproduced"
     assert judged_errors(unclear, unclear, 1.0)[0] == "partly"
     assert judged_errors(unclear, better, -1.0)[0] == "not reproduced"
-    near, far = (Closeness("SupCon", True, 0, 0.1, centred, 0.9, 3.0) for centred in (0.05, 0.3))
-    assert judged_closeness(measured(0.5, 0.1, 0.8), [near])[0] == "reproduced"
-    assert judged_closeness(measured(0.5, 0.1, 0.8), [near, far])[0] == "partly"
-    assert judged_closeness(measured(0.1, -0.1, 0.8), [far])[0] == "not reproduced"
+    near, far = (Closeness("SupCon", True, 0, training, 0.2, 0.9, 3.0) for training in (0.05, 0.3))
+    closer, grows = measured(-0.1, -0.15, -0.05), measured(0.5, 0.1, 0.8)
+    assert judged_closeness(closer, grows, [near])[0] == "reproduced"
+    assert judged_closeness(closer, grows, [near, far])[0] == "partly"
+    assert judged_closeness(unclear, grows, [near])[0] == "partly"
+    assert judged_closeness(closer, measured(0.1, -0.1, 0.8), [near])[0] == "partly"
+    assert judged_closeness(unclear, measured(0.1, -0.1, 0.8), [far])[0] == "not reproduced"
     alike = {(loss, rate): measured(90.0, 89.0, 91.0) for loss in ("sincere", "supcon") for rate in RATES}
     worse = {key: measured(50.0, 45.0, 55.0) if key[1] >= 1 else found for key, found in alike.items()}
     assert judged_rates(alike)[0] == "partly"
