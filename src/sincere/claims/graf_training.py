@@ -222,7 +222,7 @@ def _draw_closeness(figure: "Figure", places: list[Closeness]) -> None:
             places_x, places_y = [one.training for one in mine], [one.error for one in mine]
             axis.scatter(places_x, places_y, marker=marker, color=COLOURS[place], label=label)
     axis.set(xlabel="mean |cos + 1/(K−1)| across class means of training embeddings", ylabel="error, %")
-    axis.legend(frameon=False, fontsize=8)
+    axis.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, columnspacing=1)
 
 
 GRAF_TRAINING = (
