@@ -8,11 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+import torch.nn.functional as F
 
 from sincere.claims import CLAIMS, kept_results
 from sincere.claims.claim import Conditions
 from sincere.claims.experiments import few_digits
 from sincere.claims.laboratory import Laboratory
+from sincere.claims.light_runs import lighten
 from sincere.claims.record import Measured
 from sincere.claims.sincere_accuracy import accuracy_at_rate
 from sincere.claims.statistics import over_seeds, with_fisher_interval
@@ -222,3 +225,41 @@ def test_a_run_that_diverges_is_no_better_than_guessing(tmp_path):
     found = accuracy_at_rate(one, "sgd", config, "SINCERE, rate 1e30")
     assert found == Measured("SINCERE, rate 1e30, % (diverged: guessing)", 10.0, 10.0, 10.0)
     assert said[-1] == "sgd diverged"
+
+
+def test_a_light_run_stands_in_for_the_run(run, arrays, tmp_path):
+    run.evaluation(ASKED)
+    light = lighten(run.folder.path, tmp_path / "light" / "one")
+    laboratory = Laboratory(tmp_path / "runs", "off", tmp_path / "light")
+    found = laboratory.trained("one", config(arrays))
+    assert found.folder.path == light
+    assert not (tmp_path / "runs").exists()  # nothing was trained
+    assert found.epoch_losses() == run.epoch_losses()
+    assert found.seconds() == run.seconds()
+    assert found.evaluation(ASKED) == run.evaluation(ASKED)
+    heavy, small = run.embeddings("test"), found.embeddings("test")
+    assert torch.equal(heavy.labels, small.labels)
+    assert heavy.class_names == small.class_names
+    cosines = [rows @ rows.T for rows in (F.normalize(heavy.embeddings, dim=1), small.embeddings)]
+    assert (cosines[0] - cosines[1]).abs().max() < 1e-3
+    with pytest.raises(InputError, match=r"light run, without train embeddings.*trains it anew"):
+        found.embeddings("train")
+
+
+def test_a_light_run_with_other_settings_does_not(run, arrays, tmp_path):
+    run.evaluation(ASKED)
+    lighten(run.folder.path, tmp_path / "light" / "one")
+    laboratory = Laboratory(tmp_path / "runs", "off", tmp_path / "light")
+    other = replace(config(arrays), seed=7)
+    assert laboratory.trained("one", other).folder.path == tmp_path / "runs" / "one"
+    assert laboratory.trained("one", other).folder.finished
+
+
+def test_only_a_finished_and_evaluated_run_is_made_light_and_nothing_is_overwritten(run, arrays, tmp_path):
+    fresh = Laboratory(tmp_path / "runs", "off").trained("one", config(arrays))
+    with pytest.raises(InputError, match="must be finished and evaluated"):
+        lighten(fresh.folder.path, tmp_path / "light")
+    run.evaluation(ASKED)
+    lighten(run.folder.path, tmp_path / "light")
+    with pytest.raises(InputError, match="exists already"):
+        lighten(run.folder.path, tmp_path / "light")

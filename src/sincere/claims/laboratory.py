@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from sincere.claims.light_runs import is_light
 from sincere.data import Splits
 from sincere.embeddings import EmbeddingSet
 from sincere.errors import InputError
@@ -34,7 +35,13 @@ class Trained:
     folder: RunFolder
 
     def embeddings(self, split: Split) -> EmbeddingSet:
-        return EmbeddingSet.load(self.folder.embeddings(split))
+        found = self.folder.embeddings(split)
+        if is_light(self.folder) and not found.exists():
+            raise InputError(
+                f"{self.folder.path} is a light run, without {split} embeddings, which are needed here: move it away, "
+                "and the same command trains it anew."
+            )
+        return EmbeddingSet.load(found)
 
     def epoch_losses(self) -> list[float]:
         """Mean training loss of each epoch."""
@@ -110,10 +117,11 @@ def _given(settings: dict[str, Setting], name: str) -> Setting:
 
 @dataclass(frozen=True)
 class Laboratory:
-    """A folder of runs."""
+    """A folder of runs, and perhaps another one of light runs (`sincere.claims.light_runs`)."""
 
     folder: Path
     show: Show = "auto"
+    light: Path | None = None
 
     def trained(self, name: str, config: TrainConfig, data: Splits | None = None) -> Trained:
         """The run of this name and configuration: read, gone on with, or begun.
@@ -123,7 +131,14 @@ class Laboratory:
         run = RunFolder(self.folder / name)
         if run.finished and not TrainConfig.load(run.path).differences(config):
             return Trained(run)
+        if not run.started and (kept := self._light_run(name, config)) is not None:
+            return kept
         done = train(config, run=run.path, resume=True, data=data, show=self.show)
         if not done.finished:
             raise StoppedError(f"{run.path} was stopped: run the same command again to go on with it.", done.exit_code)
         return Trained(run)
+
+    def _light_run(self, name: str, config: TrainConfig) -> Trained | None:
+        if self.light is None or not is_light(kept := RunFolder(self.light / name)):
+            return None
+        return None if TrainConfig.load(kept.path).differences(config) else Trained(kept)

@@ -61,7 +61,8 @@ def reproduce(
         form: "quick" fits two cores and three minutes; "full" is the paper's size and wants a GPU where it trains;
             "fast", for claims on CIFAR, has the real images and a small network: minutes of one GPU.
         out: where results are kept; the newest of a form replaces the one before.
-        runs: where trained models are kept, for claims that share them; `out/runs` unless given.
+        runs: where trained models are kept, for claims that share them; `out/runs` unless given. What is not there is
+            looked for in `out/light-runs`, where `reproduce/lighten_runs.py` puts what claims read of a run.
         data: where data sets are, by name: {"cifar10": "cifar-10-python.tar.gz"}.
         seed: of everything random; claims over several seeds count up from it.
         say: called with a few words on what is being done.
@@ -75,7 +76,7 @@ def reproduce(
         raise OptionError(
             f"only claims on CIFAR have a fast form, and {claim.name} is none: use the quick or the full one."
         )
-    laboratory = Laboratory(Path(runs) if runs is not None else place / "runs", show)
+    laboratory = Laboratory(Path(runs) if runs is not None else place / "runs", show, place / "light-runs")
     conditions = Conditions(form, seed, laboratory, dict(data or {}), say or (lambda words: None))
     check_known(conditions.data)
     claim.check_data(conditions)
