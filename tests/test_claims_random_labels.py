@@ -10,11 +10,13 @@ import torch.nn.functional as F
 from torch import nn
 
 from sincere.claims import ClaimResult, random_image_labels, random_labels, reproduce
-from sincere.claims.random_image_labels import Fitting, fit_images, normalised, randomised, steps_to_fit
+from sincere.claims.random_image_labels import Fitting, chosen_rate, fit_images, normalised, randomised, steps_to_fit
 from sincere.data import LabelledData, Splits
 from sincere.errors import InputError
 
-TINY = Fitting("small_cnn", {"width": 4}, images=36, max_epochs=3, shares=(0.0, 0.5, 1.0), seeds=(0, 1), batch=12)
+TINY = Fitting(
+    "small_cnn", {"width": 4}, images=36, max_epochs=3, shares=(0.0, 0.5, 1.0), seeds=(0, 1), batch=12, rates=(0.05,)
+)
 CPU = torch.device("cpu")
 
 
@@ -50,14 +52,31 @@ def test_a_network_fits_what_images_show_and_the_steps_are_counted(loss):
     images, labels = bright_and_dark()
     torch.manual_seed(0)
     patient = replace(TINY, max_epochs=60)
-    run = steps_to_fit(loss, normalised(images), labels, patient, share=0.0, seed=3)
+    run = steps_to_fit(loss, normalised(images), labels, patient, rate=0.05, share=0.0, seed=3)
     assert run.fitted
     assert run.steps % 3 == 0  # whole epochs of three batches
     torch.manual_seed(1)  # nothing of it comes from torch's own generator
-    assert steps_to_fit(loss, normalised(images), labels, patient, share=0.0, seed=3) == run
+    assert steps_to_fit(loss, normalised(images), labels, patient, rate=0.05, share=0.0, seed=3) == run
     random = randomised(labels, 1.0, classes=3, seed=0)
-    given_up = steps_to_fit(loss, normalised(images), random, replace(TINY, max_epochs=1), share=1.0, seed=3)
+    hasty = replace(TINY, max_epochs=1)
+    given_up = steps_to_fit(loss, normalised(images), random, hasty, rate=0.05, share=1.0, seed=3)
     assert (given_up.steps, given_up.fitted) == (3, False)
+
+
+@pytest.mark.parametrize("loss", random_image_labels.LOSSES)
+def test_each_loss_has_the_rate_that_fits_soonest(loss):
+    """A tenth of the labels is random, which is hard enough for rates to differ."""
+    images, labels = bright_and_dark()
+    labels = randomised(labels, 0.1, classes=3, seed=0)
+    some = replace(TINY, max_epochs=45, rates=(0.0001, 0.02, 0.002))
+    inputs = normalised(images)
+    steps = {}
+    for rate in some.rates:
+        found = steps_to_fit(loss, inputs, labels, some, rate=rate, share=0.0, seed=2)  # the seed after its own two
+        steps[rate] = found.steps if found.fitted else float("inf")
+    assert len(set(steps.values())) > 1
+    assert steps[chosen_rate(loss, inputs, labels, some)] == min(steps.values())
+    assert chosen_rate(loss, inputs, labels, replace(some, max_epochs=0, rates=(0.3, 0.1))) == 0.3  # none ever fits
 
 
 def test_training_accuracy_by_hand():
@@ -79,13 +98,15 @@ def test_runs_are_kept_and_gone_on_with(tmp_path):
     images, labels = bright_and_dark()
     kept, said = tmp_path / "runs.json", []
     whole = fit_images(images, labels, TINY, kept=kept, place=CPU, say=said.append)
-    assert len(whole.runs) == len(said) == 3 * 3 * 2
+    assert len(whole.runs) == 3 * 3 * 2
+    assert len(said) == 3 + 3 * 3 * 2  # a learning rate for each loss first
+    assert whole.rates == {"cross_entropy": 0.05, "supcon": 0.05, "sincere": 0.05}
     document = json.loads(kept.read_text())
     document["runs"] = document["runs"][:5]  # as if the sixth had been cut off
     kept.write_text(json.dumps(document))
     again, before = fit_images(images, labels, TINY, kept=kept, place=CPU, say=said.append), len(said)
     assert again.runs == whole.runs
-    assert before == 18 + 13
+    assert before == 3 + 18 + 13
     fit_images(images, labels, TINY, kept=kept, place=CPU, say=said.append)
     assert len(said) == before  # nothing was left to do
     other = replace(TINY, max_epochs=4)
@@ -100,6 +121,7 @@ def test_the_claim_on_images(tmp_path, monkeypatch):
     made = LabelledData(images, torch.arange(100) % 10, tuple(map(str, range(10))), "image", "cifar10")
     monkeypatch.setattr(random_labels, "open_data", lambda source, **_: Splits(made, None, made))
     tiny = Fitting("small_cnn", {"width": 4}, images=60, max_epochs=2, shares=(0.0, 0.5, 1.0), seeds=(0, 1), batch=30)
+    tiny = replace(tiny, rates=(0.05, 0.01))
     monkeypatch.setitem(random_labels.ON_IMAGES, "fast", (tiny, "a tiny network"))
     result = reproduce("random-labels", form="fast", data={"cifar10": "here"}, out=tmp_path / "out", seed=4)
     assert result.setting.startswith("the first 60 training images of CIFAR-10, a tiny network")
