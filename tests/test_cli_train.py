@@ -385,10 +385,38 @@ def test_resume_gives_the_weights_of_an_undisturbed_run(data, tmp_path):
     assert all(ours[name].equal(theirs[name]) for name in ours)
 
 
-def test_two_processes_talk_as_one(data, tmp_path):
+def free_port():
     with socket.socket() as free:
         free.bind(("localhost", 0))
-        port = free.getsockname()[1]
+        return free.getsockname()[1]
+
+
+def test_data_that_one_process_alone_does_not_find_ends_both(data, tmp_path):
+    """As on two machines, where no torchrun ends the other one: it would wait half an hour."""
+    (tmp_path / "elsewhere").mkdir()
+    command = [sys.executable, "-m", "sincere", "train", "blobs.npz", *FAST, "--out", "both", "--quiet"]
+    meeting = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen(
+            command, cwd=folder, env={**os.environ, **meeting, "RANK": rank}, stderr=subprocess.PIPE, text=True
+        )
+        for rank, folder in (("0", tmp_path), ("1", tmp_path / "elsewhere"))
+    ]
+    try:
+        words = [process.communicate(timeout=60)[1] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert words[1].startswith("process 1: error: there is no such file or folder: blobs.npz."), words
+    assert words[0].startswith("error: process 1 of the run stopped: there is no such file or folder: blobs.npz."), (
+        words
+    )
+    assert [process.returncode for process in processes] == [1, 2]
+    assert not (tmp_path / "both").exists()
+
+
+def test_two_processes_talk_as_one(data, tmp_path):
+    port = free_port()
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(port)]
     words = ["-m", "sincere", "train", "blobs.npz", *FAST, "--out", "both", "--json"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

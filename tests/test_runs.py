@@ -3,6 +3,7 @@
 import json
 import pickle
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -72,6 +73,20 @@ def test_an_unfinished_checkpoint_is_not_one(tmp_path):
     assert [place.name for place in tmp_path.iterdir()] == ["step-000000004"]
 
 
+def test_of_several_checkpoints_the_newest_counts(tmp_path):
+    """As a process leaves them that is killed between writing one and deleting those before; in any order on disk."""
+    steps = [999_999_999, 7, 1_000_000_000, *range(100, 130)]
+    for step in steps:
+        save_checkpoint(tmp_path / str(step), step, {"a": torch.full((2,), float(step))}, {})
+        shutil.copytree(tmp_path / str(step), tmp_path / "all", dirs_exist_ok=True)
+    assert newest_step(tmp_path / "all") == newest_checkpoint(tmp_path / "all").step == 1_000_000_000
+    assert newest_checkpoint(tmp_path / "all").tensors["a"][0] == 1e9
+    shutil.rmtree(tmp_path / "all" / "step-1000000000")
+    assert newest_step(tmp_path / "all") == 999_999_999
+    save_checkpoint(tmp_path / "all", 1_000_000_001, {}, {})
+    assert [place.name for place in (tmp_path / "all").iterdir()] == ["step-1000000001"]
+
+
 def test_a_full_disk_leaves_the_old_checkpoint(tmp_path, small_disk):
     save_checkpoint(tmp_path, 3, {"a": torch.ones(2)}, {"epoch": 1})
     with pytest.raises(WriteError, match=r"could not write .*step-000000004.*It needs 0.4 MB.*intact.*resume"):
@@ -115,6 +130,24 @@ def test_damage_is_noticed(tmp_path):
     path.write_bytes(content[:-9])
     with pytest.raises(InputError, match="whole safetensors file"):
         newest_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["no state", "empty state", "torn state", "no tensors", "empty tensors", "a file"])
+def test_a_checkpoint_that_is_not_whole_is_refused_with_what_to_do(tmp_path, damage):
+    """As an interrupted copy leaves it; the one before is still there, and the run goes on from it."""
+    save_checkpoint(tmp_path, 3, {"a": torch.ones(200)}, {"epoch": 0})
+    newer, what = tmp_path / "step-000000009", damage.split()[-1]
+    if what == "file":
+        newer.touch()
+    else:
+        shutil.copytree(tmp_path / "step-000000003", newer)
+        place = newer / {"state": "state.json", "tensors": "tensors.safetensors"}[what]
+        place.unlink() if damage.startswith("no") else place.write_text("" if "empty" in damage else '{"epoch"')
+    advice = r"step-000000009 must be a whole checkpoint: .* Restore that folder from a copy, or delete it"
+    with pytest.raises(InputError, match=advice):
+        newest_checkpoint(tmp_path)
+    newer.unlink() if what == "file" else shutil.rmtree(newer)
+    assert newest_checkpoint(tmp_path).step == 3
 
 
 def test_weights_that_do_not_fit(tmp_path):

@@ -157,6 +157,17 @@ def test_every_part_trains_and_resumes_to_the_bit(name, tmp_path, interrupted):
     assert losses(tmp_path / "whole") == losses(tmp_path / "part")
 
 
+@pytest.mark.parametrize(("after", "epoch"), [(1, 0), (4, 0), (5, 1), (6, 1), (15, 3)])
+def test_a_signal_ends_the_run_after_the_step_that_it_came_in(after, epoch, tmp_path, interrupted):
+    """Be it the last of an epoch, with everything that is told of an epoch, or the last of all."""
+    found = interrupted(tmp_path, after=after)
+    assert (found.step, found.epoch, found.exit_code) == (after, epoch, 130)
+    assert newest_step(tmp_path / "checkpoint") == after
+    kinds = [record["kind"] for record in read_metrics(tmp_path / "metrics.jsonl")]
+    assert kinds.count("epoch") == epoch
+    assert run(tmp_path, resume=True).step == 15
+
+
 def test_it_learns(tmp_path):
     found = run(tmp_path, epochs=12, optimizer=OptimizerConfig("adamw", 0.01))
     mean = [record["loss"] for record in read_metrics(tmp_path / "metrics.jsonl") if record["kind"] == "epoch"]

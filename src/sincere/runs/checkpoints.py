@@ -20,10 +20,11 @@ from torch import Tensor
 
 from sincere.errors import InputError
 from sincere.runs.files import TEMPORARY, explained_write, read_json, sync_folder, write_durably
-from sincere.runs.tensor_files import digest_of, tensor_bytes, tensors_from_bytes
+from sincere.runs.tensor_files import digest_of, file_content, tensor_bytes, tensors_from_bytes
 
 TENSORS, STATE = "tensors.safetensors", "state.json"
 NAME = re.compile(r"step-(\d{9,})")
+ADVICE = "Restore that folder from a copy, or delete it to go on from the checkpoint before, or else from the start."
 
 
 @dataclass(frozen=True)
@@ -75,13 +76,16 @@ def newest_checkpoint(folder: Path) -> Checkpoint | None:
     if not names:
         return None
     place = folder / names[-1]
-    state = read_json(place / STATE)
-    content = (place / TENSORS).read_bytes() if (place / TENSORS).exists() else b""
-    tensors = tensors_from_bytes(content, place / TENSORS)
+    try:
+        state = read_json(place / STATE)
+        content = file_content(place / TENSORS)
+        tensors = tensors_from_bytes(content, place / TENSORS)
+    except (InputError, NotADirectoryError) as error:
+        raise InputError(f"{place} must be a whole checkpoint: {error} {ADVICE}") from error
     if state.get("digest") != digest_of(content):
         raise InputError(
             f"{place / TENSORS} is not what {STATE} beside it describes: one of them was changed or copied "
-            "incompletely. Delete that folder to start again, or restore it from a copy."
+            f"incompletely. {ADVICE}"
         )
     return Checkpoint(newest_step(folder), tensors, state)
 

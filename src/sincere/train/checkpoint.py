@@ -76,12 +76,12 @@ def restore(session: Session, found: Checkpoint, meter: Meter) -> Position:
     if queue is not None:
         load_into(queue, groups.get(f"queue{parts.processes.rank}", {}), where)
     parts.optimizers.load_state(groups.get("optimizer", {}))
-    if session.step.scaler is not None and state.get("scaler") is not None:
-        session.step.scaler.load_state_dict(state["scaler"])
     try:
+        if session.step.scaler is not None:
+            session.step.scaler.load_state_dict(state["scaler"])
         meter.load_state(state["meter"])
         position = Position(found.step, int(state["epoch"]), int(state["place"]), float(state["seconds"]))
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
         raise InputError(f"the state in {where} is not complete: {error!r}. Restore it from a copy.") from error
     if position.step != position.epoch * len(session.planner) + position.place:
         raise InputError(

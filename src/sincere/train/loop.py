@@ -11,12 +11,12 @@ import torch
 from sincere.data import LabelledData, Splits, open_data
 from sincere.embeddings.embed import embed
 from sincere.runs import RunFolder, newest_checkpoint, newest_step, read_metrics, save_checkpoint, save_model
-from sincere.runs.files import explained_write
 from sincere.runs.folder import Split
 from sincere.runs.lock import only_here
 from sincere.runs.tensor_files import needs_safetensors
 from sincere.train.batches import EpochPlan
 from sincere.train.checkpoint import Position, restore, run_state
+from sincere.train.company import heard_by_the_others
 from sincere.train.config import DataConfig
 from sincere.train.interruption import Interruption
 from sincere.train.meter import Meter
@@ -25,7 +25,7 @@ from sincere.train.progress import Length, Show, build_progress
 from sincere.train.reporting import Moment, Reporter
 from sincere.train.seeds import callers_generators_restored
 from sincere.train.session import Session, build_session
-from sincere.train.start import begin, check_folder
+from sincere.train.start import begin, check_alike, check_folder
 from sincere.train.train_config import TrainConfig
 from sincere.train.validation import Validation, validate
 
@@ -74,8 +74,9 @@ def train(
         data: splits in memory, in place of those that `config.data` names.
         show: "auto" has a live display on a terminal; "plain" writes lines; "off" is silent. All of it on stderr.
     """
-    needs_safetensors()
-    device, folder = device_for(config.compute.device), RunFolder(Path(run))
+    with heard_by_the_others():
+        needs_safetensors()
+        device, folder = device_for(config.compute.device), RunFolder(Path(run))
     with joined_processes(device) as processes, callers_generators_restored(device):
         if processes.leader:
             check_folder(folder, config, resume=resume)
@@ -94,6 +95,8 @@ def _trained(
     resume: bool,
 ) -> TrainedRun:
     """A function of its own, so that network and optimizers are gone when the processes part."""
+    if processes.world > 1:
+        check_alike(config, splits, processes)
     resumed = newest_step(folder.checkpoint) > 0
     session = build_session(config, splits, device, processes, weights_follow=resumed)
     # Last, so that a setting that cannot work leaves no folder behind.
@@ -140,6 +143,8 @@ class Loop:
         self.meter: Meter = session.meter()
         found = newest_checkpoint(folder.checkpoint)
         self.position = restore(session, found, self.meter) if found else Position()
+        advice = f"All of them must see one folder, {folder.path}: is it on a disk that every machine shares?"
+        self.processes.agree("checkpoint", str(self.position.step), advice=advice)
         self.saved_step, self.saved_at = self.position.step, perf_counter()
         self.began = perf_counter() - self.position.seconds
         self.epoch_loss, self.validation = last_told(folder) if found else (None, None)
@@ -259,9 +264,7 @@ class Loop:
             }
             for name, part in splits.items() if self.config.save_embeddings else ():
                 if part is not None:
-                    made, place = embed(session.model, session.parts.views, part), self.folder.embeddings(name)
-                    with explained_write(place, made.embeddings.nbytes):
-                        made.save(place)
+                    embed(session.model, session.parts.views, part).save(self.folder.embeddings(name))
             save_model(self.folder, session.description.to_json(), session.model.state_dict())
         self.processes.wait()
 

@@ -1,21 +1,24 @@
 """One process or many: who this one is, and what all of them have to agree on."""
 
 import gc
+import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from itertools import count
+from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.rendezvous import rendezvous
 
-from sincere.errors import OptionError
+from sincere.errors import InputError, OptionError
+from sincere.train.company import failing_together, new_store, several, wait_for_everybody
 
-MEETINGS = count()  # of this process with the others: a number for each
+# The others wait while the first process validates and embeds, on a CPU easily for longer than the half hour that torch
+# would let them. One that has left is noticed at once all the same, by its connection.
+LONGEST_WORK = timedelta(days=7)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +58,19 @@ class Processes:
         everybody = [torch.empty_like(mine) for _ in range(self.world)]
         dist.all_gather(everybody, mine, group=self.control)
         return everybody
+
+    def agree(self, what: str, value: str, *, advice: str) -> None:
+        """Refuse a run whose processes differ in something; all of them call it together, and all refuse."""
+        if self.world == 1:
+            return
+        digest = hashlib.blake2b(value.encode(), digest_size=32).digest()
+        first, *others = self.gathered(torch.frombuffer(bytearray(digest), dtype=torch.uint8))
+        different = [str(rank) for rank, other in enumerate(others, start=1) if not torch.equal(first, other)]
+        if different:
+            raise InputError(
+                f"all processes of a run must have the same {what}: process {', '.join(different[:5])} and process 0 "
+                f"differ. {advice}"
+            )
 
 
 def device_for(name: str) -> torch.device:
@@ -96,26 +112,32 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
     ours = not dist.is_initialized() if dist.is_available() else False
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    if ours and int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        _meet(device)
+    store: Any = None
+    if ours and several():
+        store = _meet(device)
     elif ours or not dist.is_available() or dist.get_world_size() == 1:
         yield Processes()
         return
-    control = dist.new_group(backend="gloo") if dist.get_backend() != "gloo" else None
+    control = dist.new_group(backend="gloo", timeout=LONGEST_WORK)
+    rank, world = dist.get_rank(), dist.get_world_size()
     try:
-        yield Processes(dist.get_rank(), dist.get_world_size(), control)
+        # Told first, and left afterwards: whoever notices that this process is gone then finds out why.
+        with nullcontext() if store is None else failing_together(store, rank):
+            yield Processes(rank, world, control)
     finally:
         if ours:
             # DDP holds on to the group from within cycles, and its threads must not be left to the interpreter's end.
             gc.collect()
             dist.destroy_process_group()
+        else:
+            dist.destroy_process_group(control)
 
 
-def _meet(device: torch.device) -> None:
-    """Form the group. Each time under other names: torchrun's store outlives the group of a run before, and whoever
-    finds the addresses of that one in it waits for peers that have left."""
-    store, rank, world = next(rendezvous("env://"))
-    store = dist.PrefixStore(f"sincere/{next(MEETINGS)}", store)  # type: ignore[attr-defined]
+def _meet(device: torch.device) -> Any:
+    """Form the group once everybody is here; the store in which the processes leave word for each other."""
+    store, rank, world = new_store()
+    wait_for_everybody(store, world)
     on_gpu = device.type == "cuda"
     how: dict[str, Any] = {"device_id": device} if on_gpu else {}
     dist.init_process_group("nccl" if on_gpu else "gloo", store=store, rank=rank, world_size=world, **how)
+    return store

@@ -78,8 +78,10 @@ def build_session(
 
     `weights_follow`: from a checkpoint, all of them, so that those that the encoder once started from are not needed.
     """
-    if len(splits.train.class_names) < 2:
-        raise InputError(f"training needs at least two classes: {splits.train.name} has {splits.train.class_names}.")
+    counts = torch.bincount(splits.train.labels, minlength=len(splits.train.class_names)).tolist()
+    present = [name for name, count in zip(splits.train.class_names, counts, strict=True) if count]
+    if len(present) < 2:
+        raise InputError(f"training needs samples of at least two classes: {splits.train.name} has those of {present}.")
     generator = torch.Generator().manual_seed(seed_for(config.seed, "weights"))
     description = describe(config, splits.train)
     model = description.build_model(generator, weights_follow=weights_follow)

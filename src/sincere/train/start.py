@@ -1,6 +1,7 @@
 """The beginning of a run in its folder: a new one, or one that goes on; never one over another."""
 
 import hashlib
+import json
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from sincere.errors import InputError, OptionError
 from sincere.runs import MetricsLog, RunFolder, newest_step, provenance, read_json, write_json
 from sincere.runs.files import TEMPORARY
 from sincere.runs.folder import CONTENTS
+from sincere.train.processes import Processes
 from sincere.train.train_config import TrainConfig
 
 
@@ -47,6 +49,16 @@ def check_same_run(folder: RunFolder, config: TrainConfig) -> None:
             f"{folder.path} was begun with other settings ({'; '.join(different)}): resume it with those in its "
             f"{folder.config.name}, or start a new run in another folder. Only `reporting` may change."
         )
+
+
+def check_alike(config: TrainConfig, splits: Splits, processes: Processes) -> None:
+    """Processes of one run share its batches out. Devices may differ, the places of data, and what is reported."""
+    settings = {**config.to_json(), "reporting": None}
+    settings["compute"] = {**settings["compute"], "device": None}
+    settings["data"] = {**settings["data"], "source": None, "test": None}
+    advice = "Start all of them with the same command, on the same files."
+    processes.agree("settings", json.dumps(settings, sort_keys=True), advice=advice)
+    processes.agree("training data", data_fingerprint(splits.train), advice=advice)
 
 
 def check_same_data(record: dict[str, Any], fingerprint: str) -> None:

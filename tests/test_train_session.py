@@ -1,0 +1,108 @@
+"""What a session is built of: everything follows from the settings and the seed, and from nothing else."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from sincere.data import LabelledData, Splits
+from sincere.train import BatchesConfig, EncoderConfig, MemoryConfig, ReportingConfig
+from sincere.train.processes import Processes
+from sincere.train.session import build_session
+from sincere.train.validation import validate
+from small_runs import small_config, small_splits
+
+
+def built(**changes):
+    return build_session(small_config(**changes), small_splits(), torch.device("cpu"), Processes())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"memory": MemoryConfig(queue=24)},
+        {"memory": MemoryConfig(momentum=0.9)},
+        {"objective": "joint"},
+        {"objective": "cross_entropy"},
+    ],
+)
+def test_there_is_no_excess_where_more_than_the_batch_takes_part(changes):
+    """A queue's contrasts, a momentum encoder's keys, a classifier: the floor of the batch is not theirs."""
+    assert built(**changes).meter().floor_of is None
+    assert built().meter().floor_of is not None
+
+
+@pytest.mark.parametrize("objective", ["contrastive", "cross_entropy", "joint"])
+def test_all_weights_at_the_start_follow_from_the_seed(objective):
+    """Whatever the caller has drawn before."""
+    found = []
+    for before, seed in ((1, 0), (2, 0), (1, 5)):
+        torch.manual_seed(before)
+        found.append(built(objective=objective, seed=seed).parts.network.state_dict())
+    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
+    assert not any(torch.equal(found[0][name], found[2][name]) for name in found[0] if name.endswith("weight"))
+
+
+@pytest.mark.parametrize("sampler", ["classes", "shuffled"])
+def test_batches_follow_from_the_seed(sampler):
+    one, same, other = (
+        built(batches=BatchesConfig(12, sampler), seed=seed).planner.plan(0).indices for seed in (0, 0, 1)
+    )
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
+def test_precision_and_layout_reach_the_network():
+    compute = small_config().compute
+    for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16), ("fp16", torch.float16)):
+        made = built(compute=replace(compute, precision=precision))
+        assert made.parts.network(torch.randn(3, 2, 6)).dtype == dtype
+        assert (made.step.scaler is not None) is (precision == "fp16")
+    images = torch.randint(0, 255, (24, 3, 8, 8), dtype=torch.uint8)
+    data = LabelledData(images, torch.arange(24) % 2, ("a", "b"), "image", "images")
+    for wanted in (False, True):
+        changes = {"encoder": EncoderConfig("small_cnn", {"width": 4}), "batches": BatchesConfig(8)}
+        config = small_config(compute=replace(compute, channels_last=wanted), **changes)
+        made = build_session(config, Splits(data, None, data), torch.device("cpu"), Processes())
+        assert made.parts.network.channels_last is wanted
+
+
+def test_chunks_in_float16_move_the_weights_as_the_whole_batch_does():
+    """Their gradients are scaled up too, as the optimizer scales them down."""
+    compute, moved = replace(small_config().compute, precision="fp16"), []
+    for chunk_size in (None, 5):
+        made = built(compute=replace(compute, chunk_size=chunk_size))
+        made.step.scaler = torch.amp.GradScaler("cpu", init_scale=256.0)  # which overflows in neither way
+        before = torch.cat([weight.detach().flatten() for weight in made.model.parameters()])
+        made.step(made.planner.plan(0).batch(0), step=0, epochs_before=0, share=1.0)
+        moved.append(torch.cat([weight.detach().flatten() for weight in made.model.parameters()]) - before)
+    assert moved[0].norm() > 1e-3
+    assert (moved[0] - moved[1]).norm() < 0.02 * moved[0].norm()
+
+
+def test_the_same_references_are_asked_every_time():
+    """Or the accuracy of two epochs would differ by who was drawn."""
+    made = built()
+    few = ReportingConfig(references=9, neighbours=1)
+    views, found = made.parts.views, []
+    for _ in range(6):
+        found.append(validate(made.model, views, made.splits, few, precision="fp32"))
+    assert all(one == found[0] for one in found)
+    assert found[0].references == 9
+
+
+def test_an_empty_validation_part_is_as_good_as_none():
+    made = built()
+    splits = replace(made.splits, validation=small_splits().validation.subset(torch.arange(0)))
+    assert validate(made.model, made.parts.views, splits, ReportingConfig(), precision="fp32") is None
+
+
+def test_processes_drop_out_units_of_their_own():
+    """Two processes with the same masks would see one pattern where there should be two."""
+    changes = {"encoder": EncoderConfig("small_runs:layers", {"dropout": 0.5})}
+    values = []
+    for rank in (0, 1, 0):
+        made = build_session(small_config(**changes), small_splits(), torch.device("cpu"), Processes(rank, 1))
+        batch = made.planner.plan(0).batch(0)
+        values.append(made.step(batch, step=0, epochs_before=0, share=1.0).item())
+    assert values[0] == values[2] != values[1]
