@@ -193,12 +193,20 @@ def test_embed_reads_as_the_run_did(tmp_path):
     line = refused(*words, "--label-column", "c")
     assert "must have a column 'c'" in line
     assert "of the run" not in line
-    (tmp_path / "new.csv").write_text("a,b,kind\n1,2,Öl\n")
+    (tmp_path / "new.csv").write_text("a,b,kind\n1,2,Öl\n", encoding="latin-1")
     np.savez(tmp_path / "new.npz", x=np.eye(2), y=np.array(["Öl", "Öl"]))
-    for name in ("new.csv", "new.npz"):
-        line = refused("embed", tmp_path / "run", tmp_path / name, "--out", tmp_path / "made.npz")
-        assert "'Sorte' is the label column of the run's own data." in line
-        assert "--label-column …" in line
+    words = ("embed", tmp_path / "run", tmp_path / "new.csv", "--out", tmp_path / "made.npz")
+    assert "--label-column kind" in refused(*words)
+    assert parsed(*words, "--label-column", "kind")["classes"] == ["Öl"]
+    words = ("embed", tmp_path / "run", tmp_path / "new.npz", "--out", tmp_path / "made.npz")
+    assert parsed(*words)["classes"] == ["Öl"]
+    (tmp_path / "new.csv").write_text("a,b\n1,2\n3,4\n")
+    words = ("embed", tmp_path / "run", tmp_path / "new.csv", "--out", tmp_path / "made.npz")
+    found = done(*words)
+    assert "note:" in found.stderr
+    assert "--label-column …" in found.stderr
+    assert EmbeddingSet.load(tmp_path / "made.npz").class_names == ("unlabelled",)
+    assert "must have a column 'Sorte'" in refused(*words, "--label-column", "Sorte")
     np.save(tmp_path / "points.npy", np.eye(2)[[0, 1, 0]])
     np.save(tmp_path / "points_y.npy", np.array(["Öl", "Öl", "Äpfel"]))
     assert parsed("embed", tmp_path / "run", tmp_path / "points.npy", "--out", tmp_path / "made.npz")["samples"] == 3

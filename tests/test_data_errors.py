@@ -95,6 +95,10 @@ CASES = {
     "folder without classes": (loose_images, ["sub-folder per class", "3 files lie side by side", "0.png"]),
     "one class": (images({"cat": 5}), ["at least two classes", "has one, cat, with 5 samples"]),
     "one class beside an empty folder": (images({"cat": 5, "dog": 0}), ["at least two classes", "cat"]),
+    "classes further down": (
+        lambda folder: write_images(folder / "all", {"cat": 2, "dog": 2}).parent,
+        ["has one, all, with 4 samples", "the 2 sub-folders of", "name that folder"],
+    ),
     "images and sound": (both_kinds, ["2 images and 1 WAV files", "kind='image'"]),
     "sound that is not WAV": (other_sound, ["not WAV", "ffmpeg"]),
     "empty CSV": (csv(""), ["t.csv is empty"]),
@@ -112,7 +116,10 @@ CASES = {
     "not UTF-8": (raw("t.csv", GOOD.encode() + "é,a\n".encode("latin-1")), ["t.csv", "utf-8", "encoding='latin-1'"]),
     "UTF-16": (raw("t.csv", GOOD.encode("utf-16")), ["t.csv", "encoding='utf-16'"]),
     "no header above words": (csv("1.5,2,cat\n3.5,4,dog\n"), ["label_column='…'", "If its first line is data"]),
-    "decimal commas": (csv("a;b;label\n1,5;2,5;x\n3,5;4,5;y\n"), ["decimal point", "column 'a' holds '1,5' in line 2"]),
+    "decimal commas": (
+        csv("a;b;label\n1,5;2,5;x\n3,5;4,5;y\n"),
+        ["decimal point", "column 'a' holds '1,5' in line 2", "between thousands"],
+    ),
     "some decimal commas": (
         csv("a;b;label\n1;2,5;x\n3;4,5;y\n"),
         ["decimal point", "column 'b' holds '2,5' in line 2"],
@@ -141,7 +148,10 @@ CASES = {
     "Parquet broken": (raw("t.parquet", b"PAR1 no more"), ["t.parquet", "cannot be read as Parquet"]),
     "empty npz": (raw("t.npz", b""), ["t.npz is empty"]),
     "npz broken": (raw("t.npz", b"PK\3\4 no zip"), ["t.npz cannot be read"]),
-    "npz of objects": (npz(x=X, y=np.array([{}] * 8)), ["t.npz", "pickled Python objects are never loaded"]),
+    "npz of objects": (
+        npz(x=X, y=np.array([{}] * 8)),
+        ["t.npz", "Python objects, which are never loaded", ".astype(str)"],
+    ),
     "npz with other names": (npz(points=X, colour=Y), ["points (8, 3), colour (8,)", "input_column='…'"]),
     "labels do not match": (npz(x=X, y=Y[:7]), ["one label per sample", "(8, 3)", "7 labels"]),
     "one-hot labels": (npz(x=X, y=np.eye(8)), ["the labels, y of", "one class each: got (8, 8)", "argmax(1)"]),

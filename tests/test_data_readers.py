@@ -126,6 +126,16 @@ def test_grey_deep_transparent_and_turned_images(tmp_path):
     np.testing.assert_array_equal(shown, np.rot90(np.arange(24).reshape(6, 4), -1))
 
 
+def test_images_of_all_sizes_come_to_a_square(tmp_path):
+    """Two of seven that happen to be alike, and upright, are no reason to crop all others like them."""
+    sizes = [(40, 30), (40, 30), (20, 50), (24, 60), (36, 90), (50, 100), (64, 70)]  # height, width
+    for name, some in (("a", sizes[:4]), ("b", sizes[4:])):
+        (tmp_path / name).mkdir()
+        for i, (height, width) in enumerate(some):
+            Image.new("RGB", (width, height), (i, 90, 0)).save(tmp_path / name / f"{i}.png")
+    assert read_data(tmp_path)[0].form.shape == (3, 30, 30)
+
+
 def test_a_large_photograph_is_taken_small(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -133,7 +143,7 @@ def test_a_large_photograph_is_taken_small(tmp_path):
             Image.new("RGB", (600, 500), (i, 90, 0)).save(tmp_path / name / f"{i}.jpg")
     data, notes = read_data(tmp_path)
     assert data.form.shape == (3, 224, 224)
-    assert "4 of 4 images were scaled and cropped to 224×224; image_size chooses" in notes[0]
+    assert "4 of 4 images were scaled and cropped to 224×224; the option image_size" in notes[0]
 
 
 def test_an_unreadable_image_is_named(tmp_path):
@@ -250,6 +260,16 @@ def test_numbers_of_rows_are_not_learned_from(tmp_path):
     data, notes = read_data(path)
     assert data.inputs.flatten().tolist() == [1, 2, 3] * 4
     assert "column 'Id'" in notes[0]
+
+
+def test_truth_values_are_numbers(tmp_path):
+    """pandas writes the columns of `get_dummies` like this."""
+    (tmp_path / "t.csv").write_text("size,red,label\n1,True,x\n2,FALSE,y\n3,false,x\n4,,y\n5, true ,y\n")
+    with pytest.raises(InputError, match=r"1 of 5 rows hold NaN.*line 5 column 'red'"):
+        read_data(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text("size,red,label\n1,True,x\n2,FALSE,y\n3,false,x\n5, true ,y\n")
+    data, _ = read_data(tmp_path / "t.csv")
+    assert data.inputs.tolist() == [[1, 1], [2, 0], [3, 0], [5, 1]]
 
 
 def test_pandas_index_in_parquet_is_no_feature(tmp_path):

@@ -82,7 +82,7 @@ def test_the_rare_long_clip_does_not_set_the_length(tmp_path):
             write_wav(tmp_path / c / f"{i}.wav", np.full(40 if (c, i) != ("a", 0) else 4000, 5))
     data, notes = read_data(tmp_path)
     assert data.form.shape == (40,)
-    assert "1 of 100 clips are longer than 0.01 s and were cut there; seconds chooses" in notes[0]
+    assert "1 of 100 clips are longer than 0.01 s and were cut there; the option seconds keeps more" in notes[0]
 
 
 def float_wav(samples: np.ndarray) -> bytes:

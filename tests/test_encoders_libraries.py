@@ -129,6 +129,7 @@ def test_sentence_transformers_embeddings_are_its_own(sentences):
         ours = encoder(encoder.tokenize(texts)).numpy()
     np.testing.assert_allclose(ours, encoder.network.encode(texts), atol=1e-6)
     assert encoder.feature_dim == 16
+    assert encoder.tokenize([]).shape == (0, 12, 1)
     long = built(f"sentence-transformers:{sentences}", (100, 1), "text", truncate_dim=4)
     tokens = long.tokenize(["card " * 90])
     assert tokens.shape == (1, long.network.max_seq_length, 1), "no more tokens than the model takes"

@@ -224,7 +224,12 @@ def test_raw_inputs_as_people_have_them():
     ("kind", "inputs", "message"),
     [
         ("image", torch.rand(2, 3, 8, 8), r"uint8 of shape \(n, 3, 8, 8\).*got torch.float32"),
-        ("image", torch.zeros(2, 3, 9, 8, dtype=torch.uint8), r"got torch.uint8 \(2, 3, 9, 8\)"),
+        (
+            "image",
+            torch.zeros(2, 3, 9, 8, dtype=torch.uint8),
+            r"got torch.uint8 \(2, 3, 9, 8\).*read_data\(PATH, form=",
+        ),
+        ("image", ["photos/a.png"], r"must be numbers: got <U12.*read_data\(PATH, form="),
         ("array", torch.rand(2, 6), r"shape \(n, 5\): got \(2, 6\)"),
         ("array", [["a", "b", "c", "d", "e"]], "must be numbers: got <U1"),
         ("array", np.zeros((2, 5), dtype=object), "must be numbers: got object"),

@@ -278,6 +278,17 @@ def test_a_long_name_leaves_the_map_its_room(browser, tmp_path):
         assert page.evaluate(f"{shares}.xaxis._length / {shares}.width") > 0.5
 
 
+def test_names_that_begin_alike_can_be_told_apart_on_the_map(browser, tmp_path):
+    names = ("balance_not_updated_after_bank_transfer", "balance_not_updated_after_cheque_or_cash_deposit", "fee")
+    path = write_report(subject_of(clouds(names, dim=6)), tmp_path / "alike.html")
+    with Watched(browser, path) as page:
+        see(page)
+        legend = page.locator(".plot .legendtext").all_text_contents()
+        assert legend[:3] == ["balance_not_…nk_transfer", "balance_not_…ash_deposit", "fee"]
+        marks = page.evaluate("document.querySelector('.plot').layout.annotations.map((one) => one.text)")
+        assert marks == ["<b>balance_…ransfer</b>", "<b>balance_…deposit</b>", "<b>fee</b>"]
+
+
 def test_the_sphere_turns_where_there_is_webgl(browser, pages):
     with Watched(browser, pages["sphere"]) as page:
         see(page)

@@ -15,6 +15,7 @@ from sincere.report.picture import short_names
 from sincere.report.pictures.accuracy import accuracy_picture
 from sincere.report.pictures.class_pairs import class_pairs_picture
 from sincere.report.pictures.curves import curves_picture
+from sincere.report.pictures.point_map import point_map_picture
 from sincere.report.pictures.simplex import simplex_picture
 from sincere.report.projections import point_map
 from sincere.report.subject import subject_of
@@ -34,6 +35,12 @@ def test_rows_and_columns_can_be_told_apart():
     for picture, axis in ((class_pairs_picture(subject), "x"), (simplex_picture(subject), "y")):
         ticks = getattr(picture.figure.axes[0], f"get_{axis}ticklabels")()
         assert len({tick.get_text() for tick in ticks}) == 7
+
+
+def test_names_on_the_still_map_can_be_told_apart():
+    subject = subject_of(clouds([f"quite a long name {number}" for number in range(7)], dim=8))
+    figure = point_map_picture(subject, point_map(subject)).figure
+    assert len({text.get_text() for text in figure.axes[0].texts}) == 7
 
 
 def test_far_better_than_guessing_is_not_called_hardly_better():

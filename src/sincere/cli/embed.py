@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from sincere.cli import options
+from sincere.cli.hints import as_typed
 from sincere.cli.output import say, tell, tell_json, working
 from sincere.cli.run_evaluation import check_finished
 from sincere.data import DataOptions, read_data
@@ -15,7 +16,14 @@ from sincere.runs import RunFolder
 from sincere.train import TrainConfig
 from sincere.train.processes import device_for
 
-Data = Annotated[str, typer.Argument(metavar="DATA", help="As `sincere train` takes it.", show_default=False)]
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="As `sincere train` takes it; labels may be missing. Also a folder of files, or one file.",
+        show_default=False,
+    ),
+]
 File = Annotated[Path, typer.Option("--out", help="The .npz to write.", show_default=False)]
 Part = Annotated[
     Literal["train", "validation", "test"],
@@ -34,7 +42,7 @@ def embed_data(
     device: options.Device = None,
     json: options.Json = False,
 ) -> None:
-    """Embed labelled data with the model of a finished run: embeddings, features, labels and class names in one .npz.
+    """Embed data with the model of a finished run: embeddings, features, labels and class names in one .npz.
 
     Columns, encoding and the like are those of the run's own data unless given. The run's own splits are in
     RUN/embeddings already. In Python: sincere.embeddings.load(RUN)(inputs).
@@ -43,9 +51,9 @@ def embed_data(
         raise OptionError(f"--out must end in .npz: got {out}.")
     check_finished(RunFolder(run))
     borrowed = as_the_run(run, data)
-    reading: DataOptions = {**borrowed, "unreadable": unreadable or "stop"}
+    reading: DataOptions = {**borrowed, "unreadable": unreadable or "stop", "labels": "optional"}
     if label_column is not None:
-        reading["label_column"] = label_column
+        reading |= {"label_column": label_column, "labels": "needed"}
     if input_column is not None:
         reading["input_column"] = input_column
     with working(f"embedding {data}") as at:
@@ -59,7 +67,7 @@ def embed_data(
         made = model.embed(samples).to("cpu")
     place = made.save(out)
     for note in notes:
-        say(f"note: {note}")
+        say(f"note: {as_typed(note, ('label_column', 'input_column', 'unreadable'))}")
     told = {"path": str(place), "samples": len(made), "dim": made.embeddings.shape[1], "classes": made.class_names}
     tell_json(told) if json else tell(f"{place}: {told['samples']:,} embeddings of dimension {told['dim']}")
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sincere.data.options import Settings
 from sincere.data.ready import Ready, features_from, images_from
-from sincere.data.samples import Classes, Found, classes_of_numbers, listed, number_classes
+from sincere.data.samples import UNLABELLED, Classes, Found, classes_of_numbers, listed, number_classes, unlabelled
 from sincere.errors import InputError
 
 Array = npt.NDArray[np.generic]
@@ -40,17 +40,26 @@ def read_npz(path: Path, settings: Settings) -> Found:
     names = next((tuple(_texts(arrays[key].ravel())) for key in arrays if key.lower() in NAMES), None)
     pairs = _pairs(arrays, path, settings)
     parts = {
-        part: _samples((arrays[x], f"{x} of {path}"), (arrays[y], f"{y} of {path}"), names, settings)
+        part: _samples(
+            (arrays[x], f"{x} of {path}"), None if y is None else (arrays[y], f"{y} of {path}"), names, settings
+        )
         for part, (x, y) in pairs.items()
     }
     if "train" not in parts:
         raise InputError(f"{path} must hold samples to train on: it has {listed(list(pairs))} only.")
-    return Found(path.stem, parts["train"], parts.get("validation"), parts.get("test"))
+    notes = (_without_labels(path),) if pairs["train"][1] is None else ()
+    return Found(path.stem, parts["train"], parts.get("validation"), parts.get("test"), notes)
 
 
 def read_npy(path: Path, settings: Settings) -> Found:
     """Samples of one .npy file, labels of another: the one named by label_column, or `y….npy` beside `x….npy`."""
-    labels_path = Path(settings.label_column) if settings.label_column else _labels_beside(path)
+    optional = settings.labels == "optional"
+    labels_path = Path(settings.label_column) if settings.label_column else _labels_beside(path, optional=optional)
+    if labels_path is None:
+        x = _load(path)
+        if isinstance(x, dict):
+            raise InputError(f"{path} must be an .npy file of one array: got an .npz archive.")
+        return Found(path.stem, _samples((x, str(path)), None, None, settings), notes=(_without_labels(path),))
     if not labels_path.is_file():
         raise InputError(f"{path} must have its labels in another .npy file: {labels_path} is not there.")
     x, y = _load(path), _load(labels_path)
@@ -59,7 +68,14 @@ def read_npy(path: Path, settings: Settings) -> Found:
     return Found(path.stem, _samples((x, str(path)), (y, str(labels_path)), None, settings))
 
 
-def _labels_beside(path: Path) -> Path:
+def _without_labels(path: Path) -> str:
+    return (
+        f"{path} has no labels: its samples are of one class, {UNLABELLED!r}. If it has them, say where: "
+        "label_column='…'."
+    )
+
+
+def _labels_beside(path: Path, *, optional: bool) -> Path | None:
     stem = path.stem
     names = [f"{stem}_labels", f"{stem}_y"]
     for samples, labels in PAIRS:
@@ -67,7 +83,7 @@ def _labels_beside(path: Path) -> Path:
             names.append(labels + stem[len(samples) :])
     candidates = [path.with_name(f"{name}.npy") for name in dict.fromkeys(names)]
     found = next((candidate for candidate in candidates if candidate.is_file()), None)
-    if found is None:
+    if found is None and not optional:
         raise InputError(
             f"{path} must have its labels in a file beside it, {' or '.join(c.name for c in candidates)}: none is "
             "there. Name it: label_column='PATH'."
@@ -84,17 +100,28 @@ def _load(path: Path) -> Array | dict[str, Array]:
             loaded = np.load(file, allow_pickle=False)
             return loaded if isinstance(loaded, np.ndarray) else {key: loaded[key] for key in loaded.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, tokenize.TokenError) as error:
+        if "Object arrays" in str(error):  # such as pandas' texts are
+            raise InputError(
+                f"{path} must hold arrays of numbers or text: one holds Python objects, which are never loaded. Save "
+                "texts of pandas as labels.astype(str), numbers as values.astype(float)."
+            ) from error
         raise InputError(
-            f"{path} cannot be read: {error} Arrays must hold numbers or text; pickled Python objects are never loaded."
+            f"{path} cannot be read: {str(error).rstrip('.')}. Arrays must hold numbers or text; pickled Python "
+            "objects are never loaded."
         ) from error
 
 
-def _pairs(arrays: Mapping[str, Array], path: Path, settings: Settings) -> dict[str, tuple[str, str]]:
-    """Keys of samples and labels for each part that is there."""
+def _pairs(arrays: Mapping[str, Array], path: Path, settings: Settings) -> dict[str, tuple[str, str | None]]:
+    """Keys of samples and labels for each part that is there; no labels where they are optional and missing."""
+    optional = settings.labels == "optional"
     shapes = listed([f"{key} {array.shape}" for key, array in arrays.items()])
     if settings.input_column or settings.label_column:
         given = (settings.input_column or "x", settings.label_column or "y")
-        if missing := [key for key in given if key not in arrays]:
+        missing = [key for key in given if key not in arrays]
+        if optional and missing == [given[1]]:
+            usual = (key for _, key in PAIRS if key in arrays and key != given[0])
+            return {"train": (given[0], next(usual, None))}
+        if missing:
             raise InputError(
                 f"{path} must hold {' and '.join(map(repr, missing))}: it holds {shapes}. Name samples and labels: "
                 "input_column='…', label_column='…'."
@@ -104,7 +131,7 @@ def _pairs(arrays: Mapping[str, Array], path: Path, settings: Settings) -> dict[
     for x, y in PAIRS:
         if x in keys and y in keys:
             return {"train": (keys[x], keys[y])}
-        found = {}
+        found: dict[str, tuple[str, str | None]] = {}
         for part, words in PARTS.items():
             for word in words:
                 for x_key, y_key in ((f"{x}_{word}", f"{y}_{word}"), (f"{word}_{x}", f"{word}_{y}")):
@@ -112,6 +139,9 @@ def _pairs(arrays: Mapping[str, Array], path: Path, settings: Settings) -> dict[
                         found[part] = (keys[x_key], keys[y_key])
         if found:
             return found
+    alone = next((keys[x] for x, _ in PAIRS if x in keys), next(iter(arrays)) if len(arrays) == 1 else None)
+    if optional and alone is not None:
+        return {"train": (alone, None)}
     raise InputError(
         f"{path} must hold samples and labels under usual names (x and y; x_train, y_train, x_test, y_test; data and "
         f"target; …): it holds {shapes}. Name them: input_column='…', label_column='…'."
@@ -119,10 +149,11 @@ def _pairs(arrays: Mapping[str, Array], path: Path, settings: Settings) -> dict[
 
 
 def _samples(
-    inputs: tuple[Array, str], labels: tuple[Array, str], names: tuple[str, ...] | None, settings: Settings
+    inputs: tuple[Array, str], labels: tuple[Array, str] | None, names: tuple[str, ...] | None, settings: Settings
 ) -> Ready:
     """Samples and their classes, each an array and where it stands, in words."""
-    (x, what), classes = inputs, _classes(*labels, names)
+    x, what = inputs
+    classes = unlabelled(len(x) if x.ndim else 0) if labels is None else _classes(*labels, names)
     if x.ndim == 0 or len(x) != len(classes):
         raise InputError(
             f"{what} must have one label per sample: its shape {x.shape} does not match {len(classes)} labels."

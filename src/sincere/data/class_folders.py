@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sincere.data import images, sound
 from sincere.data.options import Settings
-from sincere.data.samples import Samples, legible, listed, number_classes
+from sincere.data.samples import UNLABELLED, Samples, legible, listed, number_classes, unlabelled
 from sincere.errors import InputError
 from sincere.types import Kind
 
@@ -15,9 +15,15 @@ OTHER_SOUND = frozenset([".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".aif
 
 
 def read_class_folders(folder: Path, settings: Settings) -> tuple[Samples, tuple[str, ...]]:
-    """Images or WAV files of `folder`, each of the class that its first sub-folder names; and notes."""
+    """Images or WAV files of `folder`, each of the class that its first sub-folder names; and notes.
+
+    Files that lie in no sub-folder have no class: they are left out, or are `UNLABELLED` where labels are optional.
+    """
     folders = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     files = {of.name: sorted(path for path in of.rglob("*") if _is_data(path, of)) for of in folders}
+    loose = sorted(path for path in folder.iterdir() if _is_data(path, folder))
+    if loose and settings.labels == "optional":
+        files[UNLABELLED] = [*files.get(UNLABELLED, []), *loose]
     kind = settings.kind or _kind_of([path for some in files.values() for path in some], folder)
     if kind not in SUFFIXES:
         raise InputError(
@@ -26,7 +32,7 @@ def read_class_folders(folder: Path, settings: Settings) -> tuple[Samples, tuple
     chosen = {name: [path for path in some if path.suffix.lower() in SUFFIXES[kind]] for name, some in files.items()}
     paths = [path for some in chosen.values() for path in some]
     classes = number_classes([legible(name) for name, some in chosen.items() for _ in some])
-    notes = []
+    notes = _loose_note([path for path in loose if path.suffix.lower() in SUFFIXES[kind]], folder, settings)
     if empty := [name for name, some in chosen.items() if not some]:
         notes.append(f"{len(empty)} sub-folders of {folder} hold no {kind} and make no class: {listed(empty)}.")
     if other := [path for name, some in files.items() for path in some if path.suffix.lower() not in SUFFIXES[kind]]:
@@ -35,6 +41,23 @@ def read_class_folders(folder: Path, settings: Settings) -> tuple[Samples, tuple
         raise InputError(f"{folder} must hold {kind} files in a sub-folder per class: its sub-folders hold none.")
     samples = (images.ImageFiles if kind == "image" else sound.SoundFiles)(tuple(paths), classes)
     return samples, tuple(notes)
+
+
+def read_one_file(path: Path) -> Samples | None:
+    """A single image or WAV file, of no class; None where it is neither."""
+    for kind, suffixes in SUFFIXES.items():
+        if path.suffix.lower() in suffixes:
+            return (images.ImageFiles if kind == "image" else sound.SoundFiles)((path,), unlabelled(1))
+    return None
+
+
+def _loose_note(loose: Sequence[Path], folder: Path, settings: Settings) -> list[str]:
+    if not loose:
+        return []
+    what = f"{len(loose)} files of {folder} lie in none of its sub-folders and so have no class"
+    if settings.labels == "optional":
+        return [f"{what}: they are of one class, {UNLABELLED!r}."]
+    return [f"{what}, and were left out: {listed(loose, 5)}."]
 
 
 def _is_data(path: Path, folder: Path) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median_low
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -44,7 +45,10 @@ class ImageFiles:
         return tuple(map(legible, self.paths))
 
     def form(self, settings: Settings) -> Form:
-        """The most common size of a sample of the files, grey when all of them are."""
+        """The most common size of a sample of the files, grey when all of them are.
+
+        Where most have another, the most common one is chance: then a square of the usual shorter side.
+        """
         probed = self.paths[:: max(len(self.paths) // PROBED, 1)]
         headers = [header for header in _in_threads(_header, probed) if not isinstance(header, Exception)]
         if not headers:
@@ -52,7 +56,9 @@ class ImageFiles:
         channels = 1 if all(grey for _, grey in headers) else 3
         if settings.image_size is not None:
             return Form("image", (channels, settings.image_size, settings.image_size))
-        (height, width), _ = Counter(size for size, _ in headers).most_common(1)[0]
+        (height, width), count = Counter(size for size, _ in headers).most_common(1)[0]
+        if 2 * count < len(headers):
+            height = width = int(median_low(min(size) for size, _ in headers))
         if min(height, width) > LARGEST:
             height = width = LARGEST
         return Form("image", (channels, height, width))
@@ -69,7 +75,10 @@ class ImageFiles:
         notes = []
         if resized := sum(isinstance(change, _Change) and change.resized for change in changes):
             size = f"{form.shape[1]}×{form.shape[2]}"
-            notes.append(f"{resized} of {len(changes)} images were scaled and cropped to {size}; image_size chooses.")
+            notes.append(
+                f"{resized} of {len(changes)} images were scaled and cropped to {size}; "
+                "the option image_size chooses another."
+            )
         if greyed := sum(isinstance(change, _Change) and change.greyed for change in changes):
             notes.append(f"{greyed} of {len(changes)} images lost their colour, as most have none.")
         return Rendered(torch.from_numpy(pixels), unreadable, tuple(notes))

@@ -35,6 +35,8 @@ def open_data(source: str | Path, **options: Unpack[DataOptions]) -> Splits:
     (1258, 180, 359, (1, 8, 8))
     """
     settings = settings_from(options)
+    if settings.labels == "optional":
+        raise OptionError("labels='optional' belongs to read_data: what is trained on needs a class for each sample.")
     found = _with_test(find(source, settings), settings)
     form = found.train.form(settings)
     train, notes = _in_form(found.train, form, found.name, None, settings)
@@ -60,7 +62,8 @@ def read_data(
     """Read a part of a source without splitting it, in the form and with the classes of other data.
 
     Use it for data that a trained model meets later, with `form=train.form` and `class_names=train.class_names` of the
-    data it was trained on. `part` chooses among the parts that a source has. Returns the data, and notes in words.
+    data it was trained on, and `labels="optional"` where it may have none. `part` chooses among the parts that a source
+    has. Returns the data, and notes in words.
     """
     settings = settings_from(options)
     if settings.test is not None:
@@ -150,13 +153,20 @@ def _check_trainable(train: LabelledData, source: str | Path) -> None:
     if len(train.class_names) < 2:
         raise InputError(
             f"there must be at least two classes to tell apart: {source} has one, {listed(train.class_names)}, with "
-            f"{len(train)} samples."
+            f"{len(train)} samples.{_further_down(Path(source), train.class_names)}"
         )
     if int((counts >= 2).sum()) < 2:
         raise InputError(
             f"at least two classes must have two samples or more: {source} has {len(train.class_names)} classes for "
             f"{len(train)} samples, such as {listed(train.class_names, 5)}. Are these labels, or measurements?"
         )
+
+
+def _further_down(source: Path, classes: tuple[str, ...]) -> str:
+    """Advice where the only sub-folder holds sub-folders, as in an archive that was unpacked into a folder."""
+    inside = source.joinpath(*classes)
+    folders = sum(path.is_dir() for path in inside.iterdir()) if source.is_dir() and inside.is_dir() else 0
+    return f" If the {folders} sub-folders of {inside} are the classes, name that folder." if folders > 1 else ""
 
 
 def _split(train: LabelledData, parts: dict[str, LabelledData], notes: tuple[str, ...], settings: Settings) -> Splits:

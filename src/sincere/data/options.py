@@ -14,6 +14,7 @@ from sincere.types import Kind
 
 Unreadable: TypeAlias = Literal["stop", "skip"]
 Level: TypeAlias = Literal["fine", "coarse"]
+Labels: TypeAlias = Literal["needed", "optional"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -29,6 +30,7 @@ class DataOptions(TypedDict, total=False):
     image_size: height and width in pixels; the most common size otherwise.
     label_column: column of a table, key of an .npz, or file with the labels of an .npy.
     input_column: column with the text, or key of an .npz with the samples.
+    labels: "needed", or "optional" for `read_data`: samples without a label are then of one class, "unlabelled".
     level: "fine" or "coarse" classes, where a data set has both (CIFAR-100, TREC).
     words, pieces, buckets: size of hashed text, see `hash_texts`.
     sample_rate: of sound; clips of another rate are resampled.
@@ -46,6 +48,7 @@ class DataOptions(TypedDict, total=False):
     image_size: int | None
     label_column: str | None
     input_column: str | None
+    labels: Labels
     level: Level | None
     words: int | None
     pieces: int
@@ -69,6 +72,7 @@ class Settings:
     image_size: int | None = None
     label_column: str | None = None
     input_column: str | None = None
+    labels: Labels = "needed"
     level: Level | None = None
     words: int | None = None
     pieces: int = PIECES
@@ -84,6 +88,7 @@ class Settings:
         if self.level is not None:
             check_choice("level", self.level, get_args(Level))
         check_choice("unreadable", self.unreadable, get_args(Unreadable))
+        check_choice("labels", self.labels, get_args(Labels))
         for name in ("image_size", "words", "pieces", "buckets", "sample_rate"):
             check_count(name, getattr(self, name), least=2 if name == "buckets" else 1)
         if self.seconds is not None and not 0 < self.seconds < math.inf:

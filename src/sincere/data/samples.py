@@ -16,6 +16,7 @@ from sincere.types import Kind
 
 ESCAPED = re.compile("[\udc80-\udcff]")  # how Python keeps bytes of a name that are not UTF-8
 SHOWN_FILES = 20  # as many paths as a message can bear
+UNLABELLED = "unlabelled"  # the class of samples without one, where labels are optional
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +78,11 @@ def number_classes(values: Sequence[str]) -> Classes:
     names = sorted(distinct, key=(lambda value: (int(value), value)) if whole else None)
     number = {name: i for i, name in enumerate(names)}
     return Classes(np.fromiter((number[value] for value in values), np.int64, len(values)), tuple(names))
+
+
+def unlabelled(count: int) -> Classes:
+    """The one class of samples that have none."""
+    return Classes(np.zeros(count, np.int64), (UNLABELLED,))
 
 
 def classes_of_numbers(numbers: npt.NDArray[np.int64], names: Sequence[str] | None = None) -> Classes:

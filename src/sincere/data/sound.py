@@ -72,12 +72,14 @@ class SoundFiles:
 
 def _notes(other_rates: Counter[int], cut: int, clips: int, form: Form) -> tuple[str, ...]:
     notes = [
-        f"{count} of {clips} clips were resampled from {other} to {form.sample_rate} Hz; sample_rate chooses."
+        f"{count} of {clips} clips were resampled from {other} to {form.sample_rate} Hz; the option sample_rate "
+        "chooses another."
         for other, count in sorted(other_rates.items())
     ]
     if cut:
         seconds = form.shape[0] / (form.sample_rate or 1)
-        notes.append(f"{cut} of {clips} clips are longer than {seconds:.2f} s and were cut there; seconds chooses.")
+        long = f"{cut} of {clips} clips are longer than {seconds:.2f} s and were cut there"
+        notes.append(f"{long}; the option seconds keeps more.")
     return tuple(notes)
 
 

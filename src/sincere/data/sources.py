@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sincere.data.arrays import read_npy, read_npz
 from sincere.data.cifar import CIFAR10, CIFAR100, edition_of_archive, is_cifar_folder, read_cifar
-from sincere.data.class_folders import read_class_folders
+from sincere.data.class_folders import read_class_folders, read_one_file
 from sincere.data.digits import read_digits
 from sincere.data.idx import image_files, read_idx_folder
 from sincere.data.options import Settings
@@ -130,6 +130,8 @@ def _find_in_file(path: Path, settings: Settings) -> Found:
         return Found(path.stem, read_trec(path, settings))
     if suffix in (".npz", ".npy"):
         return (read_npz if suffix == ".npz" else read_npy)(path, settings)
+    if settings.labels == "optional" and (one := read_one_file(path)) is not None:
+        return Found(path.stem, one)
     hint = (
         " For CIFAR's archives write cifar10:PATH or cifar100:PATH." if path.name.endswith((".tar.gz", ".tgz")) else ""
     )

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sincere.data.options import Settings
 from sincere.data.ready import Ready, features_from
-from sincere.data.samples import Samples, listed, number_classes
+from sincere.data.samples import UNLABELLED, Samples, listed, number_classes
 from sincere.data.tables import Table
 from sincere.data.texts import texts_from
 from sincere.errors import InputError
@@ -24,13 +24,13 @@ FRACTION = re.compile(r"[+-]?\d*\.\d+")
 COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.IGNORECASE)  # a number as much of Europe writes it
 JOINED = "|;,"  # signs that people put between the labels of a sample that has several
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
+TRUTH = {"true": 1.0, "false": 0.0}  # how pandas, R and SQL write a column of truth values
 
 
 def read_tabular(table: Table, settings: Settings) -> tuple[Samples, tuple[str, ...]]:
     """Texts or features of a table; and notes."""
     label_column = _label_column(table, settings)
-    labels = _labels(table, label_column)
-    notes = _combined(labels, label_column, table)
+    labels, notes = _labels(table, label_column, optional=settings.labels == "optional")
     others = {name: _numbers(values) for name, values in table.columns.items() if name != label_column}
     text_column = _text_column(table, others, settings)
     if text_column is not None:
@@ -43,7 +43,8 @@ def read_tabular(table: Table, settings: Settings) -> tuple[Samples, tuple[str, 
     columns = {}
     for name, numbers in others.items():
         if numbers is None:
-            raise InputError(_not_a_number(table, name))
+            or_classes = f", or name it as the classes: label_column={name!r}" if label_column is None else ""
+            raise InputError(f"{_not_a_number(table, name).removesuffix('.')}{or_classes}.")
         columns[name] = numbers
     stacked = np.stack(list(columns.values()), axis=1)
     features = features_from(stacked, f"features of {table.path}", tuple(columns), table.lines)
@@ -66,10 +67,13 @@ def _named(names: Sequence[str], columns: Sequence[str]) -> str | None:
     return next((lower[name] for name in names if name in lower), None)
 
 
-def _label_column(table: Table, settings: Settings) -> str:
+def _label_column(table: Table, settings: Settings) -> str | None:
+    """The column with the classes; None where there is none and none is needed."""
     columns = list(table.columns)
     wanted = settings.label_column
     column = wanted if wanted in columns else None if wanted else _named(LABEL_NAMES, columns)
+    if column is None and settings.labels == "optional":
+        return None
     if column is None:
         expected = f"a column {wanted!r}" if wanted else f"a label column, named {', '.join(LABEL_NAMES)}"
         or_data = " If its first line is data, put names above it." if any(map(FRACTION.fullmatch, columns)) else ""
@@ -82,14 +86,24 @@ def _label_column(table: Table, settings: Settings) -> str:
     return column
 
 
-def _labels(table: Table, column: str) -> list[str]:
+def _labels(table: Table, column: str | None, *, optional: bool) -> tuple[list[str], list[str]]:
+    """The class of each row, and notes."""
+    if column is None:
+        note = f"{table.path} has no label column that is known: its rows are of one class, {UNLABELLED!r}. "
+        return [UNLABELLED] * len(table.lines), [
+            note + "If one of its columns has the labels, name it: label_column='…'."
+        ]
     labels = [_label(value) for value in table.columns[column]]
+    if optional and (without := labels.count("")):
+        few = f"{without} of {len(labels)} rows of {table.path} have no label in {column!r}"
+        labels = [label or UNLABELLED for label in labels]
+        return labels, [f"{few}: they are of one class, {UNLABELLED!r}.", *_combined(labels, column, table)]
     if missing := [line for line, label in zip(table.lines, labels, strict=True) if not label]:
         raise InputError(
             f"every row of {table.path} must have a label in {column!r}: {len(missing)} of {len(labels)} have none "
             f"(lines {listed(missing, 5)}). Fill or remove them."
         )
-    return labels
+    return labels, _combined(labels, column, table)
 
 
 def _combined(labels: Sequence[str], column: str, table: Table) -> list[str]:
@@ -167,8 +181,11 @@ def _numbers(values: Sequence[object]) -> Numbers | None:
 
 
 def _number(value: object) -> float | None:
-    if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
+    word = value.strip().lower() if isinstance(value, str) else None
+    if value is None or word in MISSING:
         return math.nan
+    if word in TRUTH:
+        return TRUTH[word]
     try:
         return float(value)  # type: ignore[arg-type]
     except OverflowError:  # a whole number of hundreds of digits, refused as one that is not finite
@@ -189,7 +206,7 @@ def _not_a_number(table: Table, name: str) -> str:
     if COMMA.fullmatch(str(value).strip()):  # not read as a number: 1,234 may be one or a thousand times that
         return (
             f"numbers of {table.path} must have a decimal point: column {name!r} holds {value!r} in line {line}. Save "
-            "the table with points in place of commas."
+            "the table with points in place of commas, and without commas between thousands."
         )
     return (
         f"column {name!r} of {table.path} must hold numbers: line {line} holds {str(value)[:40]!r}. Remove the column, "

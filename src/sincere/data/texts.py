@@ -40,7 +40,10 @@ class Texts:
         hashed = hash_texts(self.texts, words=words, pieces=pieces, buckets=form.buckets)
         full = hashed[:, -1, 0].nonzero().flatten().tolist()
         cut = sum(len(tokens(self.texts[i])) > words for i in full)
-        note = f"{cut} of {len(self.texts)} texts are longer than {words} words and were cut there; words chooses."
+        note = (
+            f"{cut} of {len(self.texts)} texts are longer than {words} words and were cut there; the option words "
+            "keeps more."
+        )
         return Rendered(hashed, notes=(note,) if cut else ())
 
 
@@ -49,7 +52,7 @@ def texts_from(texts: Sequence[str], labels: Sequence[str], lines: Sequence[int]
     if empty := [line for line, text in zip(lines, texts, strict=True) if not has_words(text)]:
         raise InputError(
             f"every text of {what} must hold a word: {len(empty)} of {len(texts)} hold none, lines {listed(empty, 5)}. "
-            "Remove them, or choose another column with input_column."
+            "Remove them, or choose another column: input_column='…'."
         )
     return Texts(tuple(texts), number_classes(labels))
 

@@ -108,7 +108,7 @@ def _open(path: Path) -> Array | dict[str, Array]:
             reason = "holds pickled objects, or is no such file at all" if "pickle" in str(error) else str(error)
             raise InputError(
                 f"{path} must be a NumPy file of plain arrays, read without running code: {reason}. "
-                "Save it again with numeric and text arrays only."
+                "Save it again with numeric and text arrays only, texts of pandas as labels.astype(str)."
             ) from error
     return {key: member for key, member in members.items() if isinstance(member, np.ndarray)}
 

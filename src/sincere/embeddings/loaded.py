@@ -23,6 +23,10 @@ from sincere.runs.tensor_files import load_into
 from sincere.views import StagedViews
 
 RawInputs: TypeAlias = "Tensor | np.ndarray[Any, Any] | Sequence[str]"
+FROM_FILES = (
+    " Files are read as for training by sincere.data.read_data(PATH, form=model.description.form, labels='optional'), "
+    "and what that gives first goes into model.embed."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +129,7 @@ def load(run: str | Path, *, device: torch.device | str | None = None) -> Loaded
 def _tensor_of(inputs: object) -> Tensor:
     array = np.asarray(inputs)
     if array.dtype.kind not in "fiub":
-        raise InputError(f"inputs of this model must be numbers: got {array.dtype}.")
+        raise InputError(f"inputs of this model must be numbers: got {array.dtype}.{FROM_FILES}")
     return torch.from_numpy(writable(np.ascontiguousarray(array)))
 
 
@@ -139,7 +143,7 @@ def _in_form(inputs: Tensor, form: Form) -> Tensor:
         if inputs.dtype != torch.uint8 or tuple(inputs.shape[1:]) != form.shape:
             raise InputError(
                 f"images must be uint8 of shape (n, {', '.join(map(str, form.shape))}), or with the channels last: "
-                f"got {inputs.dtype} {shape_of(inputs)}."
+                f"got {inputs.dtype} {shape_of(inputs)}.{FROM_FILES}"
             )
         return inputs
     inputs = inputs.float()

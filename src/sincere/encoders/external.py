@@ -213,6 +213,8 @@ class SentenceEncoder(nn.Module):
 
     def tokenize(self, texts: Sequence[str]) -> Tensor:
         """The model's token numbers plus one, int32 (n, tokens, 1)."""
+        if not len(texts):  # tokenizers do not agree on what to make of none
+            return torch.zeros(0, self.tokens, 1, dtype=torch.int32)
         found = self.network.tokenizer(
             list(texts), padding="max_length", truncation=True, max_length=self.tokens, return_tensors="pt"
         )

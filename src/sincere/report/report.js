@@ -119,7 +119,7 @@
         const places = own(label);
         const pale = chosen !== null && chosen !== label;
         const symbol = solid ? ({ "triangle-up": "cross", pentagon: "diamond-open", star: "square-open" }[run.symbols[label]] || run.symbols[label]) : run.symbols[label];
-        made.push({ type, mode: "markers", name: plain(brief(run.classes[label], 24)), ...at(places), customdata: places,
+        made.push({ type, mode: "markers", name: plain(inLegend.get(label)), ...at(places), customdata: places,
           hoverinfo: "none", opacity: pale ? 0.1 : 0.85, showlegend: few,
           marker: { color: run.colours[label], symbol, size: solid ? 4 : coarse ? 8 : 7, line: { width: 0 } } });
       });
@@ -145,7 +145,14 @@
     // Plotly reads a little markup in names: class names are shown as they are.
     const plain = (words) => words.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll("$", "&#36;");
     // A legend takes the room of its longest name from the map; the tip has the whole.
-    const brief = (words, most) => { const signs = [...words.trim()]; return signs.length > most ? signs.slice(0, most - 1).join("") + "…" : signs.join("") || "(no name)"; };
+    const cut = (words, most, end) => { const signs = [...words.trim()]; return signs.length > most ? signs.slice(0, most - 1 - end).join("") + "…" + signs.slice(signs.length - end).join("") : signs.join("") || "(no name)"; };
+    // Names that would look alike are cut in the middle, where they keep their different ends.
+    const brief = (most) => {
+      const times = new Map();
+      present.forEach((label) => { const name = cut(run.classes[label], most, 0); times.set(name, (times.get(name) || 0) + 1); });
+      return new Map(present.map((label) => [label, cut(run.classes[label], most, times.get(cut(run.classes[label], most, 0)) > 1 ? Math.floor((most - 1) / 2) : 0)]));
+    };
+    const inLegend = brief(24), onMap = brief(16);
     const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
     const upper = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length * 0.9)];
     const layout = (projection) => {
@@ -162,7 +169,7 @@
         if (few) made.annotations = present.map((label) => {
           const places = run.labels.flatMap((value, place) => (value === label ? [place] : []));
           return { x: median(places.map((p) => projection.points[0][p])), y: upper(places.map((p) => projection.points[1][p])), yshift: 14,
-            text: `<b>${plain(brief(run.classes[label], 16))}</b>`, showarrow: false, font: { size: 13 }, bgcolor: colourOf("--paper"), opacity: 0.82, borderpad: 1, captureevents: false };
+            text: `<b>${plain(onMap.get(label))}</b>`, showarrow: false, font: { size: 13 }, bgcolor: colourOf("--paper"), opacity: 0.82, borderpad: 1, captureevents: false };
         });
       }
       return made;

@@ -7,7 +7,7 @@ import numpy as np
 
 from sincere.evaluate.wording import amount
 from sincere.report.palette import FAINT, INK, MARKERS, class_colour, class_symbol
-from sincere.report.picture import Picture, Table, in_style, new_figure, short
+from sincere.report.picture import Picture, Table, in_style, new_figure, short_names
 from sincere.report.projections import NEIGHBOURS, PointMap, Projection
 from sincere.report.subject import Subject
 from sincere.report.verdict import Grade, Verdict, percent
@@ -70,11 +70,12 @@ def _draw(axes: Any, one: Projection, labels: Any, predicted: list[int] | None, 
     if predicted is not None:
         wrong = one.points[np.array(predicted) != labels]
         axes.scatter(*wrong.T, s=42, facecolors="none", edgecolors=INK, linewidths=1.1)
-    if len(set(labels.tolist())) <= MOST_NAMES:
-        for number in sorted(set(labels.tolist())):
+    present = sorted(set(labels.tolist()))
+    if len(present) <= MOST_NAMES:
+        for number, name in zip(present, short_names([names[number] for number in present], 14), strict=True):
             middle = np.median(one.points[labels == number], axis=0)
             box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.75}
-            text = axes.text(*middle, short(names[number], 14), ha="center", va="center", fontweight="bold", bbox=box)
+            text = axes.text(*middle, name, ha="center", va="center", fontweight="bold", bbox=box)
             text.set_color("#000001")  # on its own white box, in light and dark
     axes.grid(visible=False)
     if one.points.shape[1] == 3:
