@@ -16,6 +16,7 @@ from sincere.cli.interrupts import INTERRUPTED, interruptible
 from sincere.errors import InputError, OptionError
 from sincere.runs import WriteError
 from sincere.train import DivergedError
+from sincere.train.company import OtherProcessError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,7 +35,7 @@ def in_words(verb: Callable[P, T]) -> Callable[P, T]:
                 return verb(*args, **kwargs)
         except (InputError, OptionError) as error:
             _leave(as_typed(str(error), flags), ASKED)
-        except (WriteError, DivergedError, AgreementError) as error:
+        except (WriteError, DivergedError, AgreementError, OtherProcessError) as error:
             _leave(getattr(error, "strerror", None) or str(error), FAILED)
         except torch.OutOfMemoryError:
             advice = "a smaller --batch, --precision bf16 or --set compute.chunk_size=128 needs less"

@@ -1,7 +1,5 @@
 """`sincere train`."""
 
-import os
-import sys
 from dataclasses import asdict
 from json import loads
 
@@ -13,12 +11,11 @@ from sincere.cli.forecast import SHORT, forecast, in_words, shorter
 from sincere.cli.hints import command
 from sincere.cli.output import counted, leader, say, tell, tell_json
 from sincere.cli.planning import Plan, planned
-from sincere.cli.refusals import DEBUG, FAILED
 from sincere.cli.run_evaluation import evaluated
 from sincere.recipes import find_recipe
 from sincere.runs import RunFolder
 from sincere.train import TrainedRun, train
-from sincere.train.company import OtherProcessError, heard_by_the_others
+from sincere.train.company import heard_by_the_others
 from sincere.train.progress import clock
 
 
@@ -66,7 +63,7 @@ def train_model(
         say(plan.in_words())
         for line in how_long(plan, named=encoder is not None and recipe is None):
             say(line)
-    found = trained(plan, quiet=quiet)
+    found = train(plan.config, run=plan.run, resume=plan.resume, data=plan.data, show="off" if quiet else "auto")
     if not quiet:
         next_step = "" if evaluate or not found.finished else f" Next: {command_for(found.run, judging)}"
         say(ending(found) + next_step)
@@ -79,18 +76,6 @@ def train_model(
     elif evaluation is not None:
         tell("\n".join([str(evaluation), "", *evaluation.summary]))
     raise typer.Exit(found.exit_code)
-
-
-def trained(plan: Plan, *, quiet: bool) -> TrainedRun:
-    """The run; where another process has stopped it, that one's words end this one as well."""
-    try:
-        return train(plan.config, run=plan.run, resume=plan.resume, data=plan.data, show="off" if quiet else "auto")
-    except OtherProcessError as error:
-        if os.environ.get(DEBUG):
-            raise
-        who = "" if leader() else f"process {os.environ.get('RANK')}: "
-        print(f"{who}error: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
-        raise typer.Exit(FAILED) from None
 
 
 def how_long(plan: Plan, *, named: bool) -> list[str]:

@@ -22,8 +22,8 @@ def finite(value: float, name: str) -> float:
     """The value of what a run moves, if it still is a number."""
     if not isfinite(value):
         raise DivergedError(
-            f"the {name} became {value} within the last steps. The checkpoint before it is kept. A lower learning "
-            "rate, a longer warm-up, optimizer.clip_norm, or bf16 in place of fp16 are the usual cures."
+            f"the {name} became {value} within the last steps. What was saved before is kept. A lower learning rate, a "
+            "longer warm-up, optimizer.clip_norm, or bf16 in place of fp16 are the usual cures."
         )
     return value
 
