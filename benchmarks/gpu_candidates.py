@@ -45,7 +45,7 @@ MAIN = [Case("main", n) for n in (1024, 4096, 16_384, 65_536, 1_048_576)] + [
 ]
 WIDTHS = [Case("widths", 16_384, d=d) for d in (64, 256, 512, 768)]
 CLASSES = [Case("classes", 65_536, classes=classes) for classes in (100, 1000)]
-SETS = [Case("sets", n) for n in (4096, 16_384)]
+SETS = [Case("sets", n) for n in (1024, 4096, 16_384)]
 CASES = MAIN + WIDTHS + CLASSES + SETS
 
 
@@ -93,13 +93,18 @@ def peers() -> dict[str, Loss]:
 
 PEERS = peers()
 OURS = ("main", "widths", "classes")
+# SINCERE stands among them for the ratio.
+SET_LOSSES = {
+    "ours set loss, saddle point": step_of(SF.set_nce, temperature=TEMPERATURE, method="saddle"),
+    "ours set loss, CUDA graph": step_of(SF.set_nce, temperature=TEMPERATURE, method="saddle"),
+    "ours set loss, no kernels": step_of(SF.set_nce, temperature=TEMPERATURE, method="saddle", backend="tiled"),
+    "ours SINCERE beside it": step_of(SF.sincere, temperature=TEMPERATURE),
+}
 CANDIDATES = [
     Candidate("ours SINCERE", step_of(SF.sincere, temperature=TEMPERATURE), tables=OURS),
     Candidate("ours SupCon", step_of(SF.supcon, temperature=TEMPERATURE), tables=OURS),
     Candidate("ours SINCERE, CUDA graph", step_of(SF.sincere, temperature=TEMPERATURE), DENSE_UP_TO, graph=True),
-    Candidate(
-        "ours set loss, saddle point", step_of(SF.set_nce, temperature=TEMPERATURE, method="saddle"), tables=("sets",)
-    ),
+    *(Candidate(name, step, tables=("sets",), graph="graph" in name) for name, step in SET_LOSSES.items()),
     Candidate("three products", lambda z, labels: three_products(z), PRODUCTS_UP_TO),
     *(Candidate(name, step_of(loss), DENSE_UP_TO, peer=True) for name, loss in PEERS.items()),
     Candidate("compiled dense SINCERE", compiled_dense, DENSE_UP_TO, peer=True, compiled=True),

@@ -7,6 +7,7 @@ candidate, by CUDA events. Rows are added to gpu_speed.csv in a folder named aft
     python benchmarks/gpu_speed.py                                # everything
     python benchmarks/gpu_speed.py --quick                        # the main table of ours, without peers
     python benchmarks/gpu_speed.py --only widths                  # one table, or every candidate with that in its name
+    python benchmarks/gpu_speed.py --only sets                    # the set loss with and without kernels, and SINCERE
     python benchmarks/gpu_speed.py --out $OUT --commit f1949cc    # on a machine that has no history
 """
 
@@ -65,12 +66,14 @@ def agreement(n: int = 3000) -> dict[str, float]:
 
 
 def checked(*, peers: bool) -> Iterator[tuple[str, Loss, Loss]]:
-    """What must agree with what: kernels and peers with the dense backend, the set loss with itself in float64."""
+    """What must agree with what: kernels and peers with the dense backend, the set loss with itself without kernels,
+    which float64 has none of."""
     dense = {"sincere": partial(SF.sincere, backend="dense"), "supcon": partial(SF.supcon, backend="dense")}
     for name, loss in (("sincere", SF.sincere), ("supcon", SF.supcon)):
         yield name, partial(loss, backend="triton"), dense[name]
+    saddle = partial(SF.set_nce, method="saddle")
+    yield "set loss", partial(saddle, backend="triton"), partial(saddle, backend="tiled")
     if peers:
-        yield "set loss", partial(SF.set_nce, method="saddle"), partial(SF.set_nce, method="saddle")
         for name, loss in PEERS.items():
             yield name, loss, dense["sincere" if "SINCERE" in name else "supcon"]
 

@@ -19,7 +19,7 @@ DETAILS = {
     "main": "Every size and precision",
     "widths": "Other widths",
     "classes": "More classes",
-    "sets": "The set loss, which has no kernels of its own",
+    "sets": "The set loss, before it had kernels",
 }
 
 

@@ -24,6 +24,7 @@ from triton.compiler import ASTSource
 from sincere.encoders import triton_halving as halving
 from sincere.losses import sincere, supcon
 from sincere.losses.backends import triton_launch as launch
+from sincere.losses.backends import triton_set_launch as set_launch
 from sincere.losses.backends.fused import Plan
 from sincere.losses.backends.triton_fused import Program
 
@@ -39,6 +40,7 @@ ELEMENTS = {torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.float32: "*fp
 INTEGERS = {
     "label_ptr": "*i64", "key_ptr": "*i64", "sorted_order_ptr": "*i64",
     "source_ptr": "*i32", "place_ptr": "*i32", "count_ptr": "*i32",
+    "anchor_label_ptr": "*i64", "k_ptr": "*i64", "usable_ptr": "*u8", "labelled_ptr": "*u8",
 }  # fmt: skip
 UNALIGNED = ("ignore", "steps", "chunks")  # whole numbers that need not be multiples of 16 in a usual batch
 LOSSES = {"sincere": sincere.COMBINATION, "supcon": supcon.OUT}
@@ -72,6 +74,9 @@ def launches(capability: int) -> Iterator[tuple[str, launch.Launch, torch.dtype,
     for pairs in wide.gradient.launches.values():
         yield "wide gradient bfloat16", pairs, half, half
     yield "wide return bfloat16", wide.give_back, half, half
+    for contrasts in (1024, 8192, 65536):  # held by few threads, by many, and read again
+        yield f"sets of {contrasts}", set_launch.values_launch(1024, contrasts), single, single
+    yield "sets", set_launch.gradient_launch(1024, 1024), single, single
     if capability < 90:
         return
     batch = program("supcon", 1024, 128, torch.float16)

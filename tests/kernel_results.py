@@ -26,6 +26,13 @@ def results(case, z, labels, *contrasts, **options):
     return [loss.detach(), *torch.autograd.grad(loss, inputs)]
 
 
+def losses_and_gradient(call, z, labels, *contrasts, **options):
+    """Every anchor's loss, and the gradient of their sum."""
+    z = z.detach().clone().requires_grad_()
+    losses = call(z, labels, *contrasts, reduction="none", **options)
+    return losses.detach(), torch.autograd.grad(losses.sum(), z)[0]
+
+
 def assert_close(candidate, truth, tolerance):
     for got, want in zip(candidate, truth, strict=True):
         assert (got.double() - want.double()).norm() <= tolerance * (want.double().norm() + 1e-3)

@@ -84,6 +84,7 @@ NUMBERED = "torch.as_tensor(np.unique(labels, return_inverse=True)[1])"
         (lambda: SF.spread(Z.view(3, 2, 3), Y[::2], Z, Y), OptionError, ["other view", "include_batch=True"]),
         (lambda: SF.eps_supinfonce(Z, Y, epsilon=-1), OptionError, ["epsilon", "≥ 0", "-1"]),
         (lambda: SF.set_nce(Z, Y, method="fast"), OptionError, ["method", "'saddle'", "'fast'"]),
+        (lambda: SF.set_nce(Z, Y, backend="triton", method="exact"), OptionError, ['method="saddle"']),
         (lambda: SF.set_nce(Z, HOT, positives="jaccard"), OptionError, ["members", 'positives="any"']),
         (lambda: SF.soft_label(Z, Y), InputError, ["class probabilities", "(6, classes)", "SupConLoss"]),
         (lambda: SF.soft_label(Z, HOT, targets="pairs"), InputError, ["per pair", "(6, 6)", "(6, 4)"]),

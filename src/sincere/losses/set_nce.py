@@ -45,7 +45,8 @@ def set_nce(
         contrast_labels: labels of the contrasts.
         method: "exact" by a recurrence, O(m·k) an anchor; "saddle" by an approximation, O(m) an anchor, whose largest
             error found is 0.0403/k (a search, no proof); "auto" takes "exact" while m times the largest k is at most
-            4,096.
+            4,096. On a GPU, where looking at k would wait for the device, it does so up to 64 contrasts and takes
+            "saddle" beyond; "saddle" runs by kernels there, and can be recorded as a CUDA graph, "exact" cannot.
         options: see :class:`sincere.losses.options.LossOptions`.
     """
     check_method(method)

@@ -6,6 +6,7 @@ import os
 import torch
 from torch import Tensor
 
+from sincere.errors import OptionError
 from sincere.losses.backends import dense, operators, transforms
 from sincere.losses.options import OWN_SIMILARITY, Settings, refused_kernels
 from sincere.losses.pairs import Pairs
@@ -106,7 +107,23 @@ def select_backend(pairs: Pairs) -> tuple[str, str]:
     )
 
 
-def why_no_kernels(pairs: Pairs) -> str | None:
+def kernels_take_sets(pairs: Pairs, method: str) -> bool:
+    """Do kernels compute the set loss? They know its saddle point, and rows of any width: products are torch's."""
+    wanted = pairs.settings.backend
+    if wanted == "triton":
+        if method == "exact":
+            raise OptionError(
+                'backend="triton" has the saddle point of the set loss alone: got method="exact". '
+                'Use backend="auto", which computes it exactly on a GPU too, or method="saddle".'
+            )
+        if reason := why_no_kernels(pairs, widest=None):
+            raise refused_kernels(reason)
+        return True
+    on_gpu = pairs.anchors.device.type == "cuda"
+    return on_gpu and wanted == "auto" and method != "exact" and why_no_kernels(pairs, widest=None) is None
+
+
+def why_no_kernels(pairs: Pairs, widest: int | None = WIDEST_FOR_KERNELS) -> str | None:
     """What keeps the triton backend from computing these pairs; None where nothing does."""
     device = pairs.anchors.device
     if pairs.matrix is not None:
@@ -117,7 +134,7 @@ def why_no_kernels(pairs: Pairs) -> str | None:
         return "kernels know classes, not masks of pairs"
     if pairs.anchors.dtype == torch.float64:
         return "the embeddings are float64"
-    if pairs.anchors.shape[1] > WIDEST_FOR_KERNELS:
+    if widest is not None and pairs.anchors.shape[1] > widest:
         return f"embeddings may have up to 1,024 dimensions, not {pairs.anchors.shape[1]}"
     if not HAS_TRITON:
         return "triton is not installed"

@@ -1,4 +1,4 @@
-"""The set loss of every anchor: from all logits at once (dense), or from blocks of rows (tiled).
+"""The set loss of every anchor: from all logits at once (dense), or from blocks of rows (tiled, or by kernels).
 
 With λ the balancing tilt and x = s + λ (sincere.losses.subsets),
 
@@ -13,9 +13,8 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from sincere.errors import OptionError
 from sincere.losses import subsets
-from sincere.losses.backends import transforms
+from sincere.losses.backends import select, transforms
 from sincere.losses.backends.dense import softplus
 from sincere.losses.backends.row_blocks import row_blocks
 from sincere.losses.backends.transforms import LastDerivative, OneByOne
@@ -28,6 +27,8 @@ from sincere.losses.relation import Relation
 EXACT_UP_TO = 1 << 12
 # Cells (rows × contrasts × counts) that the exact backward pass holds at once: 2²¹ float64 are 16 MiB.
 CELLS_PER_BLOCK = 1 << 21
+NUMBERS_OF_KERNELS = 6  # for each anchor, in place of the tilt: triton_set.py says which
+KERNELS = "kernels"  # the saddle point by kernels, as a method of the operators below
 
 
 def _refuse_second_derivative(ctx: Any = None, *_: Any) -> NoReturn:
@@ -46,15 +47,15 @@ def _refuse_forward_mode(ctx: Any = None, *_: Any) -> NoReturn:
 def set_values(pairs: Pairs, method: str) -> tuple[Tensor, Tensor]:
     """ℓ and k of every anchor.
 
-    "auto" does not take the dense backend, whose graph holds every step of the recurrence, unless torch.func asks for
-    derivatives that the tiled one does not have; for a similarity of the caller's own it starts from the caller's
-    matrix.
+    "auto" takes kernels for the saddle point on a GPU (`_kernels_take`). It does not take the dense backend, whose
+    graph holds every step of the recurrence, unless torch.func asks for derivatives that the tiled one does not have;
+    for a similarity of the caller's own it starts from the caller's matrix.
     """
     backend = pairs.settings.backend
-    if backend == "triton":
-        raise OptionError('the set loss has no kernels: use backend="auto" or "tiled", which run on a GPU too.')
     if backend == "auto" and transforms.ask_for_more_than_a_gradient(pairs.anchors, pairs.contrasts):
         backend = "dense"
+    elif _kernels_take(pairs, method):
+        return _tiled_values(pairs, KERNELS)
     if pairs.matrix is None and backend != "dense":
         return _tiled_values(pairs, method)
     s = pairs.logits()
@@ -68,6 +69,15 @@ def set_values(pairs: Pairs, method: str) -> tuple[Tensor, Tensor]:
         return _exact_values_by_autograd(s, positive, members, k), k
     values, _ = _ValuesOfLogits.apply(s, positive, members, k, method)  # type: ignore[no-untyped-call]
     return values, k
+
+
+def _kernels_take(pairs: Pairs, method: str) -> bool:
+    """On a GPU the largest k is not looked at, since that would wait for the device. "auto" is exact there for batches
+    so small that they would be, whatever their labels; backend="triton" knows the saddle point alone."""
+    small = pairs.relation.contrasts**2 <= EXACT_UP_TO
+    if method == "auto" and small and pairs.settings.backend == "auto":
+        return False
+    return select.kernels_take_sets(pairs, method)
 
 
 def _exact_values_by_autograd(s: Tensor, positive: Tensor, members: Tensor, k: Tensor) -> Tensor:
@@ -214,6 +224,13 @@ class _GradientOfRows(LastDerivative):
     jvp = staticmethod(_refuse_forward_mode)
 
 
+def _kernels() -> Any:
+    """Triton is imported when it is first used."""
+    from sincere.losses.backends import triton_set_launch
+
+    return triton_set_launch
+
+
 @torch.library.custom_op("sincere::set_values", mutates_args=())
 def _forward(
     anchors: Tensor,
@@ -227,6 +244,9 @@ def _forward(
     method: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     relation = Relation.from_arguments(anchor_labels, contrast_labels, usable, labelled, kind, self_offset)
+    if method == KERNELS:
+        with torch.autocast(anchors.device.type, enabled=False):
+            return _kernels().forward(anchors, contrasts, relation)  # type: ignore[no-any-return]
     k = _positives_per_anchor(relation)
     method = resolve_method(method, relation.contrasts, k)
     values, tilt = anchors.new_zeros(anchors.shape[0]), anchors.new_zeros(anchors.shape[0])
@@ -254,6 +274,9 @@ def _backward(
     grad: Tensor,
 ) -> tuple[Tensor, Tensor]:
     relation = Relation.from_arguments(anchor_labels, contrast_labels, usable, labelled, kind, self_offset)
+    if method == KERNELS:
+        with torch.autocast(anchors.device.type, enabled=False):
+            return _kernels().backward(anchors, contrasts, relation, tilt, grad)  # type: ignore[no-any-return]
     method = resolve_method(method, relation.contrasts, k)
     anchor_grad, contrast_grad = torch.zeros_like(anchors), torch.zeros_like(contrasts)
     with torch.autocast(anchors.device.type, enabled=False):
@@ -267,9 +290,10 @@ def _backward(
 
 
 @_forward.register_fake
-def _(anchors: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
-    n = anchors.shape[0]
-    return anchors.new_empty(n), anchors.new_empty(n, dtype=torch.int64), anchors.new_empty(n)
+def _(anchors: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    n, by_kernels = anchors.shape[0], arguments[-1] == KERNELS
+    left = anchors.new_empty(NUMBERS_OF_KERNELS, n) if by_kernels else anchors.new_empty(n)
+    return anchors.new_empty(n), anchors.new_empty(n, dtype=torch.int64), left
 
 
 @_backward.register_fake
