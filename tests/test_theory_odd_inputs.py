@@ -174,3 +174,18 @@ def test_where_supcon_leads_is_known_however_far_the_densities(separation):
 def test_options_that_would_give_no_figure_are_refused(call, message):
     with pytest.raises(OptionError, match=message):
         call()
+
+
+def test_samples_that_are_told_apart_have_no_best_ratio():
+    """Any steeper f is better then; where densities overlap there is a best one."""
+    for separation, apart in ((1.0, False), (10.0, True)):
+        found = theory.density_ratio_fit(separation=separation, samples=200)
+        assert found.told_apart == apart
+        assert ("there is no best f" in str(found)) == apart
+    with pytest.raises(OptionError, match=r"can be fitted in float64: got separation=300.*the loss became nan"):
+        theory.density_ratio_fit(separation=300.0)
+
+
+def test_one_class_has_no_others_to_be_across():
+    assert "across" not in str(theory.sphere_optimum("supcon", classes=1, points=8))
+    assert "across" in str(theory.sphere_optimum("supcon", classes=2, points=8))

@@ -18,6 +18,7 @@ from sincere.theory.record import Record
 Family = Literal["quadratic", "tabular", "mlp"]
 EDGE = 2.5  # the grid covers −EDGE … EDGE + separation, where samples of either density are found
 CELLS = 10  # of the tabular family
+TOLD_APART = 1e-6  # a mean loss that no anchors give but those whose positives are above all of their negatives
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,13 @@ class DensityRatioFit(Record):
     fresh_regret_error: float  # its standard error
     converged: bool
 
+    @property
+    def told_apart(self) -> bool:
+        """Is every positive above every negative? Then any steeper f is better, none is the best, and this is none."""
+        return self.fitted_value < TOLD_APART
+
     def __str__(self) -> str:
+        apart = "  the samples are told apart whole: there is no best f, a lower separation or more samples have one"
         return "\n".join(
             [
                 f"log f fitted by {self.loss} ({self.family}), {self.samples:,} anchors, |P| = {self.positives}, "
@@ -58,6 +65,7 @@ class DensityRatioFit(Record):
                 f"to log r/(|N| + |P| r) {self.posterior_rms_error:.4f}",
                 f"  loss {self.fitted_value:.5f}, of the true ratio {self.true_value:.5f}; on fresh samples the fit is "
                 f"{self.fresh_regret:+.5f} ± {self.fresh_regret_error:.5f} above it",
+                *([apart] if self.told_apart else []),
             ]
         )
 
@@ -106,6 +114,11 @@ def density_ratio_fit(
     descent = free_descent(
         objective, parameters, lambda: largest_gradient(objective, parameters), steps=steps, tolerance=tolerance
     )
+    if not math.isfinite(descent.value):
+        raise OptionError(
+            "separation and scale must be such that f can be fitted in float64: "
+            f"got separation={separation:g}, scale={scale:g}, at which the loss became {descent.value}."
+        )
     with torch.no_grad():
         fitted = _centred(log_f(places), weight)
         ratio = _centred(truth(places), weight)

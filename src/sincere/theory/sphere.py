@@ -94,6 +94,12 @@ class SphereOptimum(Record):
         )
         return f"{self.loss}: {classes}, {place}{why}."
 
+    def _across(self) -> list[str]:
+        """A line, where there are classes to be across."""
+        largest, off = self.arrangement.largest_cosine, self.simplex_deviation
+        line = f"  across classes cosine at most {largest:.6f}, off −1/(K−1) by at most {off:.1e}"
+        return [line] if self.classes > 1 else []
+
     def __str__(self) -> str:
         at = f"λ = {self.weight_decay:g}" if self.temperature is None else f"τ = {self.temperature:g}"
         bound = "no bound, classes differ in size" if self.floor is None else f"bound {self.floor:.6f}"
@@ -102,8 +108,7 @@ class SphereOptimum(Record):
                 f"{self.loss}, {at}: {len(self.labels)} points of {self.classes} classes in {self.dim} dimensions",
                 f"  value          {self.value:.6f}, {bound}, at the simplex {self.simplex_value:.6f}",
                 f"  within classes 1 − cosine to the mean at most {self.collapse:.1e}",
-                f"  across classes cosine at most {self.arrangement.largest_cosine:.6f}, "
-                f"off −1/(K−1) by at most {self.simplex_deviation:.1e}",
+                *self._across(),
                 f"  {'converged' if self.converged else 'NOT converged'}: residual {self.residual:.1e} "
                 f"after {self.steps} evaluations, {self.seconds:.1f} s",
             ]
