@@ -114,11 +114,7 @@ def density_ratio_fit(
     descent = free_descent(
         objective, parameters, lambda: largest_gradient(objective, parameters), steps=steps, tolerance=tolerance
     )
-    if not math.isfinite(descent.value):
-        raise OptionError(
-            "separation and scale must be such that f can be fitted in float64: "
-            f"got separation={separation:g}, scale={scale:g}, at which the loss became {descent.value}."
-        )
+    _check_fit(descent.value, densities)
     with torch.no_grad():
         fitted = _centred(log_f(places), weight)
         ratio = _centred(truth(places), weight)
@@ -159,6 +155,14 @@ def _check_sizes(positives: int, negatives: int, samples: int, steps: int) -> No
         raise OptionError(
             "positives, negatives and steps must be at least 1, and samples at least 2: "
             f"got positives={positives}, negatives={negatives}, samples={samples}, steps={steps}."
+        )
+
+
+def _check_fit(value: float, densities: Gaussians) -> None:
+    if not math.isfinite(value):
+        raise OptionError(
+            "separation and scale must be such that f can be fitted in float64: "
+            f"got separation={densities.separation:g}, scale={densities.scale:g}, at which the loss became {value}."
         )
 
 
