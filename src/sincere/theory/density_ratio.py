@@ -114,7 +114,6 @@ def density_ratio_fit(
     descent = free_descent(
         objective, parameters, lambda: largest_gradient(objective, parameters), steps=steps, tolerance=tolerance
     )
-    _check_fit(descent.value, densities)
     with torch.no_grad():
         fitted = _centred(log_f(places), weight)
         ratio = _centred(truth(places), weight)
@@ -142,7 +141,7 @@ def density_ratio_fit(
         error=float((fitted - ratio)[seen].abs().max()),
         rms_error=math.sqrt(_mean_square(fitted - ratio, weight)),
         posterior_rms_error=math.sqrt(_mean_square(fitted - posterior, weight)),
-        fitted_value=descent.value,
+        fitted_value=_finite(descent.value, densities),
         true_value=true_value,
         fresh_regret=float(regret.mean()),
         fresh_regret_error=float(regret.std() / len(regret) ** 0.5),
@@ -158,12 +157,13 @@ def _check_sizes(positives: int, negatives: int, samples: int, steps: int) -> No
         )
 
 
-def _check_fit(value: float, densities: Gaussians) -> None:
+def _finite(value: float, densities: Gaussians) -> float:
     if not math.isfinite(value):
         raise OptionError(
             "separation and scale must be such that f can be fitted in float64: "
             f"got separation={densities.separation:g}, scale={densities.scale:g}, at which the loss became {value}."
         )
+    return value
 
 
 def _log_posterior(log_ratio: Tensor, positives: int, negatives: int) -> Tensor:
