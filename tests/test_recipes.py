@@ -200,3 +200,16 @@ def test_what_ten_minutes_bought_is_in_the_kept_files():
         assert f"{100 * top1['knn'].value:.2f} and {100 * top1['class_means'].value:.2f} %" in page
     last = (kept / "best-cifar10-0.epochs.jsonl").read_text(encoding="utf-8").splitlines()[-1]
     assert f"training loss is still at {json.loads(last)['loss']:.2f}" in page
+
+
+def test_a_sentence_model_is_trained_in_few_and_small_steps():
+    """It knows its language already. Other named networks keep their start, and so does who names an optimizer."""
+    texts = data("text", (5, 4), 540)
+    named = {"encoder": "sentence-transformers:all-MiniLM-L6-v2", "device": "cpu"}
+    config = starting_point(texts, Given(**named))
+    assert (config.optimizer.name, config.optimizer.lr) == ("adamw", 2e-5)
+    assert (config.head.layers, config.batches.size, config.epochs) == ("none", 64, 5)
+    assert starting_point(data("text", (5, 4), 5000), Given(**named)).epochs == 3
+    assert starting_point(texts, Given(optimizer="sgd", **named)).optimizer.lr == pytest.approx(0.5 / 8)
+    other = starting_point(data("image", (3, 32, 32), 540), Given(encoder="timm:resnet18", device="cpu"))
+    assert (other.optimizer.name, other.head.layers, other.epochs) == ("sgd", "auto", 300)

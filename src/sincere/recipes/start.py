@@ -1,6 +1,6 @@
 """Settings for those who give none: by the kind of the data and by how much there is of it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -38,6 +38,7 @@ class Start:
     batch: int = 512
     cost: float | None = None
     optimizer: str = "adamw"
+    lr: float | None = None  # with that optimizer; the usual one otherwise
     head: HeadConfig = field(default_factory=HeadConfig)
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -47,6 +48,9 @@ STARTS = {
     "mlp": Start(steps=1000, epochs=(20, 100)),
     "text": Start(steps=250, epochs=(8, 40), head=HeadConfig("linear")),
     "sound": Start(steps=250, epochs=(10, 60), batch=128, options={"width": 16}),
+    # A model of sentences knows its language already: few and small steps, as is usual for such models, and the
+    # embeddings that it has, which a new head would hide.
+    "sentence-transformers": Start(steps=50, epochs=(3, 5), batch=64, lr=2e-5, head=HeadConfig("none")),
 }
 # Images without a GPU: networks of which a CPU trains a useful one in minutes. Costs measured on an AMD EPYC.
 WITHOUT_GPU = {
@@ -95,7 +99,7 @@ def starting_point(data: LabelledData, given: Given | None = None) -> TrainConfi
     gpu, views = _on_gpu(given), ViewsConfig()
     name = given.encoder or default_encoder(data.kind, data.form.shape, gpu=gpu)
     ours = given.encoder is None and not gpu  # who names a network knows what it costs
-    start = (WITHOUT_GPU if ours else {}).get(name) or STARTS.get(name, NETWORKS)
+    start = (WITHOUT_GPU if ours else {}).get(name) or STARTS.get(name.partition(":")[0], NETWORKS)
     size = given.batch or batch_size(len(data), start.batch)
     epochs = given.epochs or _epochs(start, data, size, views.count)
     return TrainConfig(
@@ -103,7 +107,7 @@ def starting_point(data: LabelledData, given: Given | None = None) -> TrainConfi
         views=views,
         encoder=EncoderConfig(name, start.options),
         head=start.head,
-        optimizer=_optimizer(given.optimizer or start.optimizer, size),
+        optimizer=_optimizer(given.optimizer or start.optimizer, size, start),
         schedule=ScheduleConfig(warmup_epochs=round(WARMUP * epochs, 2)),
         compute=_compute(data, start, gpu=gpu),
         reporting=ReportingConfig(validate_every=max(epochs // 10, 1)),
@@ -143,10 +147,12 @@ def _epochs(start: Start, data: LabelledData, batch: int, views: int) -> int:
     return min(max(5 * round(wanted / 5), low), high)
 
 
-def _optimizer(name: str, batch: int) -> OptimizerConfig:
+def _optimizer(name: str, batch: int, start: Start) -> OptimizerConfig:
     known = OPTIMIZERS.get(name)
     if known is None:
         return OptimizerConfig(name)  # type: ignore[arg-type]  # refuses it, and says which there are
+    if name == start.optimizer and start.lr is not None:
+        return replace(known, lr=start.lr)
     if name not in ("sgd", "lars"):
         return known
     return OptimizerConfig(known.name, lr=known.lr * batch / 512, weight_decay=known.weight_decay)
