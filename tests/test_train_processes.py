@@ -232,8 +232,11 @@ def test_processes_wait_for_the_first_and_leave_the_callers_group_as_it_was(outc
     assert outcomes[name]["codes"] == [0, 0]
 
 
-def test_one_process_has_nobody_to_agree_with():
+def test_one_process_has_nobody_to_agree_with(monkeypatch):
+    asked = []
+    monkeypatch.setattr(Processes, "gathered", lambda self, mine: asked.append(mine))
     Processes().agree("settings", "mine", advice="")
+    assert not asked
 
 
 def test_failures_of_one_process_are_told_to_nobody(monkeypatch):
