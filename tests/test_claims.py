@@ -374,3 +374,16 @@ def test_the_readmes_cosines_are_those_that_were_measured():
     between = {one.what: f"{one.value:.2f}".replace("-", "−") for one in kept.measured}
     sentence = f"with SupCon the mean cosine between classes is {between['SupCon between']}"
     assert f"{sentence}, with SINCERE {between['SINCERE between']}," in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_page_of_the_set_loss_has_the_figures_of_its_claim():
+    kept = ClaimResult.from_json((ROOT / "reproduce" / "set-loss" / "fast.json").read_text(encoding="utf-8"))
+    found = {one.what: one for one in kept.measured}
+    page = (ROOT / "docs" / "set-loss.md").read_text(encoding="utf-8")
+    change = found["set loss − SINCERE, points"]
+    low, high = (f"{end:.2f}".replace("-", "−") for end in change.ends)
+    assert f"{-change.value:.2f} points less by a linear classifier, 95 % interval {low} to {high}" in page
+    between = [f"{found[f'{loss}, cosine between classes'].value:.2f}" for loss in ("set loss", "SINCERE", "SupCon")]
+    ours, sincere, supcon = (text.replace("-", "−") for text in between)
+    assert f"between classes is {ours}, where SINCERE has {sincere} and SupCon {supcon}" in page
+    assert f"took {found['time of a step, set loss / SINCERE'].value:.1f} times as long as SINCERE at 1,024" in page

@@ -77,6 +77,8 @@ def test_each_loss_has_the_rate_that_fits_soonest(loss):
     assert len(set(steps.values())) > 1
     assert steps[chosen_rate(loss, inputs, labels, some)] == min(steps.values())
     assert chosen_rate(loss, inputs, labels, replace(some, max_epochs=0, rates=(0.3, 0.1))) == 0.3  # none ever fits
+    just = replace(some, max_epochs=int(min(steps.values())) // 3)  # the best fits in the last epoch that is allowed
+    assert steps[chosen_rate(loss, inputs, labels, just)] == min(steps.values())
 
 
 def test_training_accuracy_by_hand():

@@ -119,15 +119,15 @@ def chosen_rate(loss: str, inputs: Tensor, labels: Tensor, fitting: Fitting) -> 
 
     A rate is given up as soon as it takes longer than the best before it.
     """
-    best, patience = fitting.rates[0], fitting.max_epochs
+    best, patience = None, fitting.max_epochs
     steps_an_epoch = max(1, len(labels) // fitting.batch)
     for rate in fitting.rates:
         patient = replace(fitting, max_epochs=patience)
         trial = steps_to_fit(loss, inputs, labels, patient, rate=rate, share=0.0, seed=max(fitting.seeds) + 1)
         epochs = trial.steps // steps_an_epoch
-        if trial.fitted and epochs < patience:
+        if trial.fitted and (best is None or epochs < patience):
             best, patience = rate, epochs
-    return best
+    return fitting.rates[0] if best is None else best
 
 
 def normalised(images: Tensor) -> Tensor:
