@@ -1,5 +1,6 @@
 """Recipes: complete, explained, and the paper's to the letter."""
 
+import csv
 import importlib.util
 import json
 from dataclasses import asdict, replace
@@ -213,3 +214,14 @@ def test_a_sentence_model_is_trained_in_few_and_small_steps():
     assert starting_point(texts, Given(optimizer="sgd", **named)).optimizer.lr == pytest.approx(0.5 / 8)
     other = starting_point(data("image", (3, 32, 32), 540), Given(encoder="timm:resnet18", device="cpu"))
     assert (other.optimizer.name, other.head.layers, other.epochs) == ("sgd", "auto", 300)
+
+
+def test_the_page_on_encoders_has_the_figures_of_the_sentence_model():
+    with (ROOT / "benchmarks" / "results" / "sentence_start.csv").open(encoding="utf-8") as file:
+        rows = {row["way"]: row for row in csv.DictReader(file)}
+    page = (ROOT / "docs" / "views-and-encoders.md").read_text(encoding="utf-8")
+    ours, nothing, before = rows["its start"], rows["from nothing, 3 epochs"], rows["as it was"]
+    assert f"ends at {ours['knn']} % by k-NN on their 800 test texts (95 % interval {ours['knn interval']})" in page
+    assert f"untouched it has {before['knn']} % ({before['knn interval']})" in page
+    assert f"it has {nothing['knn']} % ({nothing['knn interval']}) after three epochs" in page
+    assert f"{ours['linear']} % against {before['linear']} % untouched" in page
