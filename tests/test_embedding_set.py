@@ -273,6 +273,27 @@ def test_embed_keeps_what_a_person_would_want_to_see(kind):
     assert (plain.images, plain.shown) == (None, shown)
 
 
+class Watching(torch.nn.Module):
+    """Flattens, and notes whether cuDNN would search for algorithms."""
+
+    feature_dim, searched = 4, None
+
+    def forward(self, inputs):
+        self.searched = torch.backends.cudnn.benchmark
+        return inputs.flatten(1)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_convolutions_are_not_tuned_for_the_few_batches_of_an_embedding(before, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", before)
+    encoder = Watching()
+    data = LabelledData(torch.rand(6, 4), torch.arange(6) % 2, ("a", "b"), "array", "made")
+    views = build_views("none", kind="array", statistics=Statistics.of(data.inputs, kind="array"))
+    embed(EmbeddingModel(encoder, ProjectionHead(4, dim=2)), views, data)
+    assert encoder.searched is False
+    assert torch.backends.cudnn.benchmark is before
+
+
 def test_arrays_that_nobody_may_write_to(tmp_path):
     """Memory-mapped ones, and those of pandas; torch warns of them, and a warning is an error here."""
     np.save(tmp_path / "rows.npy", np.arange(6, dtype=np.float32).reshape(3, 2))

@@ -109,7 +109,7 @@ def _through(
 ) -> tuple[Tensor, Tensor]:
     """Embeddings and features of prepared samples, batch by batch."""
     found: list[tuple[Tensor, Tensor]] = []
-    with in_evaluation(model), half_precision(place, precision):
+    with in_evaluation(model), half_precision(place, precision), untuned():
         for samples in batches:
             features = model.features(_in_layout_of(model, samples))
             found.append((model.head(features).float(), features.float()))
@@ -124,6 +124,20 @@ def first_values(rows: Tensor, most: int = 6) -> tuple[str, ...]:
     """
     more = f", … ({rows.shape[1]} values)" if rows.shape[1] > most else ""
     return tuple(", ".join(f"{value:.3g}" for value in row) + more for row in rows[:, :most].tolist())
+
+
+@contextmanager
+def untuned() -> Iterator[None]:
+    """Without cuDNN's search for the fastest algorithms, which takes longer than what it is for.
+
+    Training asks for it. The few batches of an embedding, in two or three sizes, are through before the search is.
+    """
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = False
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
 
 
 def device_of(module: nn.Module) -> torch.device:
