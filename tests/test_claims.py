@@ -38,6 +38,7 @@ from sincere.claims.graf_training import (
     supcon_nearer,
 )
 from sincere.claims.laboratory import Laboratory
+from sincere.claims.results import kept_forms
 from sincere.claims.many_labels import PAIRS, PairedLabels, multi_hot, paired_digits
 from sincere.claims.objectives import contrastive, difference, objective
 from sincere.claims.sincere_accuracy import RATES, judged_rates
@@ -309,11 +310,15 @@ def test_pages_show_what_is_kept():
     spec = importlib.util.spec_from_file_location("write_pages", ROOT / "reproduce" / "write_pages.py")
     pages = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(pages)
-    results = kept_results(ROOT / "reproduce")
-    assert pages.PAGE.read_text() == pages.page(results), "run python reproduce/write_pages.py"
+    results, forms = kept_results(ROOT / "reproduce"), kept_forms(ROOT / "reproduce")
+    page = pages.PAGE.read_text()
+    assert page == pages.page(forms), "run python reproduce/write_pages.py"
     assert pages.README.read_text() == pages.with_table(pages.README.read_text(), results)
-    for result in results.values():
+    for result in (result for found in forms.values() for result in found):
         assert "/" not in result.provenance["command"].partition(" ")[0], "a path of somebody's machine"
+        # Of smaller forms the fast one is shown as well: it has real images and several seeds.
+        shown = result.form == "fast" or result is forms[result.number][0]
+        assert (f"reproduce/{result.name}/{result.form}.png" in page) == shown, result.name
 
 
 def test_full_forms_are_the_papers_runs(tmp_path):

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from sincere.claims import CLAIMS, kept_results
-from sincere.claims.claim import Conditions
+from sincere.claims.claim import Conditions, Outcome
 from sincere.claims.experiments import few_digits
 from sincere.claims.laboratory import Laboratory
 from sincere.claims.light_runs import lighten
@@ -263,3 +263,16 @@ def test_only_a_finished_and_evaluated_run_is_made_light_and_nothing_is_overwrit
     lighten(run.folder.path, tmp_path / "light")
     with pytest.raises(InputError, match="exists already"):
         lighten(run.folder.path, tmp_path / "light")
+
+
+def test_a_result_names_the_code_that_it_began_with(tmp_path, monkeypatch):
+    module = importlib.import_module("sincere.claims.reproduce")
+    committed = ["before"]
+
+    def computes(conditions):
+        committed[0] = "while it was running"
+        return Outcome("reproduced", "", "", (), ())
+
+    monkeypatch.setattr(module, "find_claim", lambda name: replace(CLAIMS[0], run=computes))
+    monkeypatch.setattr(module, "provenance", lambda *, seed: {"commit": committed[0]})
+    assert module.reproduce("any", out=tmp_path).provenance == {"commit": "before"}

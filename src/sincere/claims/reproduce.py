@@ -82,6 +82,7 @@ def reproduce(
     claim.check_data(conditions)
     kept = Kept(place / claim.name, form)
     _check_room(kept.folder)
+    origin = provenance(seed=seed)  # before hours of training, in which somebody may commit
     began = perf_counter()
     outcome = claim.run(conditions)
     result = ClaimResult(
@@ -96,7 +97,7 @@ def reproduce(
         reason=outcome.reason,
         measured=outcome.measured,
         seconds=round(perf_counter() - began, 1),
-        provenance=provenance(seed=seed),
+        provenance=origin,
     )
     _keep(kept, result, outcome)
     return result

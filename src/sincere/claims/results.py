@@ -13,13 +13,17 @@ FORMS: tuple[Form, ...] = ("full", "fast", "quick")  # what says more comes firs
 
 def kept_results(out: str | Path) -> dict[int, ClaimResult]:
     """The best result of each claim that a folder holds: the full form's, else the fast one's, else the quick one's."""
-    found = {}
+    return {number: forms[0] for number, forms in kept_forms(out).items()}
+
+
+def kept_forms(out: str | Path) -> dict[int, list[ClaimResult]]:
+    """Every form of each claim that a folder holds a result of, the one that says most first."""
+    found: dict[int, list[ClaimResult]] = {}
     for claim in CLAIMS:
         for form in FORMS:
             place = Kept(Path(out) / claim.name, form)
             if place.result.exists():
-                found[claim.number] = _read(place.result, claim.name, form)
-                break
+                found.setdefault(claim.number, []).append(_read(place.result, claim.name, form))
     return found
 
 
