@@ -52,6 +52,20 @@ def newest_run(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row["run"] == newest]
 
 
+def newest_tables(rows: Sequence[Row]) -> list[Row]:
+    """The newest run, but for tables that were run alone after it (`--only TABLE`), whose newest rows take their place.
+
+    The main table stays that of the whole run: what it is compared with was timed beside it.
+    """
+    shown = newest_run(rows)
+    for table in {row["table"] for row in shown} - {"main"}:
+        alone = [row for row in rows if row["scope"] == f"only {table}" and row["run"] > shown[0]["run"]]
+        if alone:
+            last = max(row["run"] for row in alone)
+            shown = [row for row in shown if row["table"] != table] + [row for row in alone if row["run"] == last]
+    return shown
+
+
 def _header(path: Path) -> list[str]:
     with path.open(newline="") as file:
         return next(csv.reader(file), [])

@@ -19,7 +19,7 @@ DETAILS = {
     "main": "Every size and precision",
     "widths": "Other widths",
     "classes": "More classes",
-    "sets": "The set loss, before it had kernels",
+    "sets": "The set loss",
 }
 
 
@@ -31,15 +31,20 @@ def of_table(rows: Iterable[Row], table: str) -> list[Row]:
 def caption(rows: Sequence[Row]) -> str:
     """What was measured, where and with what."""
     first = rows[0]
-    origin = [f"torch {first['torch']}", f"triton {first['triton']}"]
-    origin += [f"commit {first['commit'][:7]}"] if first["commit"] not in ("", "unknown") else []
-    origin += [first["date"]] if first["date"] else []
     return (
         f"On an {first['gpu']}, forward + backward of bfloat16 embeddings, d = {first['d']}, {first['classes']} "
         "classes: median time, and peak of memory beyond the inputs. n×n code computes in float32, as people run it. "
         f"The floor is 6n²d operations at {FLOOR_TFLOPS} TFLOP/s, what bfloat16 products reach on an H200 "
-        f"({', '.join(origin)}, seed {first['seed']}; `make bench-gpu`):"
+        f"({origin(first)}, seed {first['seed']}; `make bench-gpu`):"
     )
+
+
+def origin(row: Row) -> str:
+    """Versions, commit and day."""
+    told = [f"torch {row['torch']}", f"triton {row['triton']}"]
+    told += [f"commit {row['commit'][:7]}"] if row["commit"] not in ("", "unknown") else []
+    told += [row["date"]] if row["date"] else []
+    return ", ".join(told)
 
 
 def comparison(rows: Sequence[Row]) -> str:
@@ -58,7 +63,8 @@ def comparison(rows: Sequence[Row]) -> str:
 
 
 def details(rows: Sequence[Row]) -> str:
-    """Spread, rate and share of the floor for everything of ours, one table a question."""
+    """Spread, rate and share of the floor for everything of ours, one table a question; whence it is, where it was run
+    alone."""
     parts = []
     for table, title in DETAILS.items():
         ours = [row for row in of_table(rows, table) if row["candidate"].startswith("ours")]
@@ -75,7 +81,11 @@ def details(rows: Sequence[Row]) -> str:
                 "TFLOP/s",
                 "of the floor",
             ]
-            parts.append(f"{title}:\n\n{markdown([header, *map(detail, ours)])}")
+            of_its_own = ours[0]["run"] != rows[0]["run"]
+            words = (
+                f"{title} ({origin(ours[0])}; `python benchmarks/gpu_speed.py --only {table}`)" if of_its_own else title
+            )
+            parts.append(f"{words}:\n\n{markdown([header, *map(detail, ours)])}")
     return "\n\n".join(parts)
 
 

@@ -1,6 +1,7 @@
 """Write tables of speed and memory into README.md and docs/backends.md, between two markers, and draw the chart.
 
-Everything comes from the results in benchmarks/results, for a GPU from the newest run that left nothing out.
+Everything comes from the results in benchmarks/results, for a GPU from the newest run that left nothing out, and from
+tables that were run alone since.
 
     python benchmarks/readme_table.py
 """
@@ -70,9 +71,10 @@ def growth() -> str:
 
 
 def gpu_rows() -> list[gpu_results.Row]:
-    """The newest run, whatever the GPU; none where only older kernels were timed, whose rows have no run's name."""
+    """The newest of each table, whatever the GPU; none where only older kernels were timed, whose rows have no run's
+    name."""
     every = [row for file in RESULTS.glob("*/gpu_speed.csv") for row in gpu_results.read(file)]
-    return gpu_results.newest_run([row for row in every if row["run"]])
+    return gpu_results.newest_tables([row for row in every if row["run"]])
 
 
 def gpu() -> str:

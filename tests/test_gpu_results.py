@@ -55,6 +55,30 @@ def test_the_newest_whole_run_is_shown():
     assert [r["ms"] for r in gpu_results.newest_run(rows[:1])] == ["9"]
 
 
+def test_a_table_that_was_run_alone_since_takes_its_place():
+    import gpu_results
+    import gpu_tables
+
+    whole = [row("2", n=n, table=table) for table in ("main", "sets") for n in (1, 2)]
+    before, after = row("1", scope="only sets", table="sets"), row("3", scope="only sets", table="sets", ms=0.25)
+    parts = [row("4", scope="only SINCERE", table="sets"), row("5", scope="only main"), row("6", scope="quick")]
+    rows = [gpu_results.complete(r) for r in [before, *whole, after, *parts]]
+    found = gpu_results.newest_tables(rows)
+    assert [(r["run"], r["table"], r["n"]) for r in found] == [
+        ("2", "main", "1"),
+        ("2", "main", "2"),
+        ("3", "sets", "1024"),
+    ]
+    details = gpu_tables.details(found)
+    assert (
+        "The set loss (torch 2, triton 3, commit 0123456, 2026-11-15; `python benchmarks/gpu_speed.py --only sets`):"
+        in details
+    )
+    assert "Every size and precision:" in details
+    assert gpu_results.newest_tables(rows[:5]) == gpu_results.newest_run(rows[:5])
+    assert gpu_results.newest_tables([]) == []
+
+
 def test_tables_hold_what_the_rows_hold():
     import gpu_results
     import gpu_tables
@@ -114,3 +138,21 @@ def test_the_training_page_tells_the_kept_times_of_an_epoch():
     page = (BENCHMARKS.parent / "docs" / "training.md").read_text(encoding="utf-8")
     assert len(times) >= 3
     assert all(f"{float(time):g} s" in page for time in times)
+
+
+def test_the_page_of_the_set_loss_tells_the_kept_times():
+    import gpu_results
+    import gpu_tables
+
+    kept = gpu_results.read(BENCHMARKS / "results" / "NVIDIA-H200" / "gpu_speed.csv")
+    rows = [row for row in gpu_results.newest_tables(kept) if row["table"] == "sets"]
+    times = {(row["candidate"], int(row["n"])): gpu_tables.digits(row["ms"]) for row in rows}
+    kernels, without, beside = "ours set loss, saddle point", "ours set loss, no kernels", "ours SINCERE beside it"
+    page = (BENCHMARKS.parent / "docs" / "set-loss.md").read_text(encoding="utf-8")
+    assert (
+        f"a step of 1,024 embeddings took {times[kernels, 1024]} ms with them and {times[without, 1024]} ms without, "
+        f"one of 16,384 took {times[kernels, 16_384]} ms and {times[without, 16_384]} ms; "
+        f"SINCERE beside them {times[beside, 1024]} and {times[beside, 16_384]} ms. "
+        f"Recorded as a CUDA graph, 1,024 embeddings took {times['ours set loss, CUDA graph', 1024]} ms"
+    ) in page
+    assert f"commit {rows[0]['commit'][:7]}" in page
