@@ -38,9 +38,9 @@ from sincere.claims.graf_training import (
     supcon_nearer,
 )
 from sincere.claims.laboratory import Laboratory
-from sincere.claims.results import kept_forms
 from sincere.claims.many_labels import PAIRS, PairedLabels, multi_hot, paired_digits
 from sincere.claims.objectives import contrastive, difference, objective
+from sincere.claims.results import kept_forms
 from sincere.claims.sincere_accuracy import RATES, judged_rates
 from sincere.claims.statistics import below_zero, covers_zero, over_seeds, with_fisher_interval
 from sincere.claims.supcon_training import LimitedPositives, judged_against_baselines, judged_positives

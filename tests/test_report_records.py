@@ -67,6 +67,19 @@ def test_nobody_else_to_be_judged_by():
     assert pair.retrieval is None
 
 
+def test_a_set_by_itself_does_not_depend_on_the_order_of_equal_samples():
+    codes = torch.randint(2, (60, 4), generator=torch.Generator().manual_seed(0)) * 2.0 - 1
+    labels = torch.arange(60) % 3
+    orders = [torch.randperm(60, generator=torch.Generator().manual_seed(seed)) for seed in range(5)]
+    made = [evaluate_alone(EmbeddingSet.from_arrays(codes[o], labels[o]), name="codes") for o in orders]
+    for kind in (lambda one: one.classifier("knn").top1.value, lambda one: one.retrieval.map_at_r.value):
+        assert len({round(kind(one), 12) for one in made}) == 1
+    # Chances where samples tie for a place, and truth values where none do.
+    assert {type(hit) for hit in made[0].retrieval.hits[1]} == {float}
+    plain = evaluate_alone(EmbeddingSet.from_arrays(torch.randn(20, 4), torch.arange(20) % 2), name="plain")
+    assert {type(hit) for hit in plain.retrieval.hits[1]} == {bool}
+
+
 def test_worst_mistakes_are_those_of_a_loop():
     _, noisy = two_runs()
     cosines = cosine_similarity(noisy.test.embeddings.double(), noisy.train.embeddings.double())

@@ -15,6 +15,7 @@ from sincere.evaluate.accuracy import balanced_accuracy
 from sincere.evaluate.bootstrap import percentile_interval, resampled_class_means, resampled_means
 from sincere.evaluate.paired import PairedTest, holm, paired_test
 from sincere.evaluate.record import Estimate, Evaluation, Setting
+from sincere.evaluate.retrieval import as_hits
 from sincere.evaluate.wording import amount
 from sincere.tables import columns
 
@@ -141,7 +142,7 @@ def compare(
 
 
 def per_sample(found: Evaluation, method: str, metric: str) -> Tensor:
-    """The figure of each sample: bool where it is right or wrong, float64 otherwise."""
+    """The figure of each sample: bool where all are right or wrong, float64 otherwise."""
     if method == "retrieval":
         if found.retrieval is None:
             raise OptionError(f"{found.name!r} was evaluated without retrieval: evaluate it again with it.")
@@ -158,6 +159,7 @@ def per_sample(found: Evaluation, method: str, metric: str) -> Tensor:
             by_name["top5"] = result.in_top5
     check_choice("metric", metric, by_name)
     values = torch.tensor(by_name[metric])
+    values = as_hits(values) if metric.startswith("recall@") else values
     return values if values.dtype == torch.bool else values.double()
 
 

@@ -13,7 +13,7 @@ from sincere.evaluate.classifiers import CLASSIFIERS, Scored, Task, counted, vec
 from sincere.evaluate.default_k import k_notes
 from sincere.evaluate.options import EvaluationOptions
 from sincere.evaluate.record import ClassifierResult, Estimate, Evaluation, RetrievalResult
-from sincere.evaluate.retrieval import retrieve
+from sincere.evaluate.retrieval import as_hits, retrieve
 from sincere.evaluate.wording import amount, left_out
 
 
@@ -139,13 +139,13 @@ def _retrieval(task: Task) -> RetrievalResult:
             "retrieval needs a class with two test samples: every test sample is the only one of its class. "
             "Leave it out of methods, or add test samples."
         )
-    columns = torch.stack([found.r_precision, found.average_precision, *found.recall.values()], dim=1).double().cpu()
+    columns = torch.stack([found.r_precision, found.average_precision, *found.recall.values()], dim=1).cpu()
     draws = resampled_means(columns, draws=options.draws, seed=options.seed)
     estimates = [_estimate(float(mean), draw) for mean, draw in zip(columns.mean(dim=0), draws.T, strict=True)]
     return RetrievalResult(
         gallery="the other test samples",
         queries=tuple(found.queries.tolist()),
-        hits={k: tuple(hits.tolist()) for k, hits in found.recall.items()},
+        hits={k: tuple(as_hits(chances).tolist()) for k, chances in found.recall.items()},
         precisions=tuple(found.r_precision.tolist()),
         average_precisions=tuple(found.average_precision.tolist()),
         recall=dict(zip(found.recall, estimates[2:], strict=True)),

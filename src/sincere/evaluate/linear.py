@@ -12,6 +12,7 @@ from sincere.evaluate.neighbours import row_tiles
 from sincere.evaluate.precision import full_precision
 
 STRENGTHS = (10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # of L2, strong to weak, on standardised vectors
+SMALLER = 8  # blocks than the largest, so that all that is done to one finds it in the cache: 4 MB on a CPU
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,10 @@ def fit_logistic(
 ) -> LinearClassifier:
     """Minimise (1/n) Σ_i −log softmax(W x_i + b)_{y_i} + (l2/2) ‖W‖² over W and b, x standardised on these vectors.
 
-    b is not penalised. scikit-learn's `LogisticRegression(C=1/(l2·n))` has the same minimum. Parameters and sums are
-    float64, products have the vectors' precision. `start` is another fit on the same vectors. `tolerance` is the
-    largest entry of the gradient at which to stop, for an l2 of at least 0.01; below that it falls with √l2, as the
-    value can exceed its minimum by ‖gradient‖²/(2·l2).
+    b is not penalised. scikit-learn's `LogisticRegression(C=1/(l2·n))` has the same minimum. Parameters and sums over
+    blocks are float64, products have the vectors' precision. `start` is another fit on the same vectors. `tolerance`
+    is the largest entry of the gradient at which to stop, for an l2 of at least 0.01; below that it falls with √l2, as
+    the value can exceed its minimum by ‖gradient‖²/(2·l2).
     """
     if l2 <= 0:
         raise OptionError(f"l2 must be positive: got {l2}. Separable classes have no minimum without it.")
@@ -78,13 +79,16 @@ def _objective(parameters: Tensor, rows: Tensor, labels: Tensor, l2: float) -> t
     weight, bias = parameters[:, :-1].to(rows.dtype), parameters[:, -1].to(rows.dtype)
     total = torch.zeros((), dtype=torch.float64, device=rows.device)
     gradient = torch.zeros_like(parameters)
-    for tile in row_tiles(rows.shape[0], parameters.shape[0], rows.device):
-        log_p = torch.addmm(bias, rows[tile], weight.T).log_softmax(dim=1)
-        own = labels[tile].unsqueeze(1)
-        total -= log_p.gather(1, own).sum(dtype=torch.float64)
-        residual = log_p.exp_().scatter_add_(1, own, torch.full_like(own, -1, dtype=log_p.dtype))
+    for tile in row_tiles(rows.shape[0], SMALLER * parameters.shape[0], rows.device):
+        logits = torch.addmm(bias, rows[tile], weight.T)
+        own, largest = labels[tile].unsqueeze(1), logits.amax(dim=1, keepdim=True)
+        ahead = largest - logits.gather(1, own)
+        residual = logits.softmax(dim=1)
+        # log Σ exp(logits) − largest is −log of the largest probability, so that no second exponential is needed.
+        total += (ahead - residual.amax(dim=1, keepdim=True).log()).sum(dtype=torch.float64)
+        residual.scatter_add_(1, own, torch.full_like(own, -1, dtype=residual.dtype))
         gradient[:, :-1] += residual.T @ rows[tile]
-        gradient[:, -1] += residual.sum(dim=0, dtype=torch.float64)
+        gradient[:, -1] += residual.sum(dim=0)  # of few rows; in float64 it would copy them all
     gradient /= rows.shape[0]
     gradient[:, :-1] += l2 * parameters[:, :-1]
     return float(total / rows.shape[0] + l2 / 2 * parameters[:, :-1].square().sum()), gradient

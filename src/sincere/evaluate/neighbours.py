@@ -9,11 +9,12 @@ from torch import Tensor
 
 from sincere.checks import check_choice, check_temperature
 from sincere.errors import InputError, OptionError
+from sincere.evaluate.cosines import prepared
 from sincere.evaluate.precision import full_precision
-from sincere.losses.similarity import unit_rows
 
 Voting: TypeAlias = Literal["count", "similarity"]
 TILE = {"cpu": 2**23, "cuda": 2**27}  # similarities held at once: 32 MB where caches are small, 512 MB on a GPU
+PARTS = 8  # of a tile's rows at once where they have ties, as those need several more numbers of each similarity
 
 
 def row_tiles(rows: int, columns: int, device: torch.device) -> Iterator[slice]:
@@ -27,22 +28,23 @@ def cosine_tiles(queries: Tensor, gallery: Tensor | None = None) -> Iterator[tup
     """Cosines of a block of queries with the whole gallery; without a gallery, with the other queries (−inf itself)."""
     if gallery is not None and queries.shape[1] != gallery.shape[1]:
         raise InputError(f"queries and gallery must share a dimension: got {queries.shape[1]} and {gallery.shape[1]}.")
-    rows = unit_rows(queries)
-    columns = rows if gallery is None else unit_rows(gallery)
-    for tile in row_tiles(rows.shape[0], columns.shape[0], rows.device):
-        cosines = rows[tile] @ columns.T
+    cosines = prepared(queries, gallery)
+    for tile in row_tiles(cosines.queries.shape[0], cosines.gallery.shape[0], queries.device):
+        found = cosines.of(tile)
         if gallery is None:
-            own = torch.arange(tile.start, tile.stop, device=rows.device)
-            cosines[own - tile.start, own] = -torch.inf
-        yield tile, cosines
+            own = torch.arange(tile.start, tile.stop, device=queries.device)
+            found[own - tile.start, own] = -torch.inf
+        yield tile, found
 
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The k nearest of each query, nearest first."""
+    """The k nearest of each query, nearest first, and for whom the choice of the last ones was arbitrary."""
 
     cosines: Tensor  # (n, k)
     labels: Tensor  # (n, k)
+    tied: Tensor | None = None  # (t,) queries for which samples beyond the k have exactly the last cosine
+    tied_counts: Tensor | None = None  # (t, classes) how many of each class have that cosine, within the k and beyond
 
     @property
     def k(self) -> int:
@@ -50,16 +52,31 @@ class Neighbours:
 
 
 @full_precision()
-def nearest(queries: Tensor, gallery: Tensor, labels: Tensor, *, k: int) -> Neighbours:
-    """The k gallery samples with the largest cosine to each query."""
-    if not 1 <= k <= gallery.shape[0]:
-        raise OptionError(f"k must lie between 1 and the {gallery.shape[0]} samples to choose from: got {k}.")
+def nearest(queries: Tensor, gallery: Tensor | None, labels: Tensor, *, k: int) -> Neighbours:
+    """The k gallery samples with the largest cosine to each query; without a gallery, of the other queries.
+
+    `labels` are the gallery's. Of samples with exactly the k-th cosine any may be among the k; `vote` treats all alike.
+    """
+    most = labels.shape[0] - (1 if gallery is None else 0)
+    if not 1 <= k <= most:
+        raise OptionError(f"k must lie between 1 and the {most} samples to choose from: got {k}.")
     cosines = queries.new_empty(queries.shape[0], k)
     found = torch.empty(queries.shape[0], k, dtype=torch.int64, device=queries.device)
+    tied, counts = [], []
     for tile, values in cosine_tiles(queries, gallery):
-        cosines[tile], places = values.topk(k, dim=1)
-        found[tile] = labels[places]
-    return Neighbours(cosines, found)
+        nearby, places = values.topk(min(k + 1, most), dim=1)
+        cosines[tile], found[tile] = nearby[:, :k], labels[places[:, :k]]
+        rows = (nearby[:, k - 1] == nearby[:, k]).nonzero().flatten() if k < most else places.new_empty(0)
+        for some in rows.tensor_split(PARTS) if rows.numel() else ():
+            tied.append(some + tile.start)
+            counts.append(class_counts(values[some] == nearby[some, k - 1 : k], labels))
+    return Neighbours(cosines, found, *((torch.cat(tied), torch.cat(counts)) if tied else ()))
+
+
+def class_counts(taken: Tensor, labels: Tensor) -> Tensor:
+    """How many of each class are taken in each row, float32 (n, classes)."""
+    counts = torch.zeros(taken.shape[0], int(labels.max()) + 1, device=taken.device)
+    return counts.scatter_add_(1, labels.expand(taken.shape), taken.float())
 
 
 def vote(
@@ -69,15 +86,54 @@ def vote(
 
     `"count"`: every neighbour has one vote; where classes have equally many, the one with the larger sum of cosines
     comes first. `"similarity"`: a vote counts e^(cosine/temperature): Wu et al. 2018, arXiv:1805.01978, Section 3.4.
+    If g samples have exactly the k-th cosine and the k have room for r of them, each of the g has r/g of a vote: the
+    mean over every choice of r, so that the order of the gallery makes no difference.
     """
     check_choice("voting", voting, ("count", "similarity"))
     check_temperature(temperature)
+    k = min(k, neighbours.k)
     cosines, labels = neighbours.cosines[:, :k].double(), neighbours.labels[:, :k]
-    weights = 1 + cosines / (2 * k + 1)  # k cosines add less than half a vote: they only break ties
-    if voting == "similarity":
-        weights = ((cosines - cosines[:, :1]) / temperature).exp()  # a common factor of a row changes no order
     scores = torch.zeros(labels.shape[0], classes, dtype=torch.float64, device=labels.device)
-    return scores.scatter_add_(1, labels, weights)
+    scores.scatter_add_(1, labels, _weights(cosines, voting, temperature))
+    tied = _tied_at(neighbours, k)
+    if tied.numel():
+        cosines, labels, group = cosines[tied], labels[tied], _group(neighbours, tied, k, classes)
+        size, inside = group.sum(dim=1, keepdim=True), cosines == cosines[:, -1:]
+        # Shares of a vote differ by 1/size at least, and what breaks ties must stay below that.
+        weights = _weights(cosines, voting, temperature, finest=size)
+        certain = torch.zeros_like(group).scatter_add_(1, labels, weights.masked_fill(inside, 0))
+        scores[tied] = certain + group * (weights[:, -1:] * inside.sum(dim=1, keepdim=True) / size)
+    return scores
+
+
+def _weights(cosines: Tensor, voting: Voting, temperature: float, finest: Tensor | float = 1.0) -> Tensor:
+    """What the vote of each of k neighbours counts. Numbers of votes differ by 1/finest at least, or not at all."""
+    if voting == "similarity":
+        return ((cosines - cosines[:, :1]) / temperature).exp()  # a common factor of a row changes no order
+    return 1 + cosines / ((2 * cosines.shape[1] + 1) * finest)  # k cosines add less than half: they only break ties
+
+
+def _tied_at(neighbours: Neighbours, k: int) -> Tensor:
+    """Queries for which the k-th and the next neighbour have exactly one cosine, (t,)."""
+    if k < neighbours.k:
+        return (neighbours.cosines[:, k - 1] == neighbours.cosines[:, k]).nonzero().flatten()
+    return neighbours.labels.new_empty(0) if neighbours.tied is None else neighbours.tied
+
+
+def _group(neighbours: Neighbours, queries: Tensor, k: int, classes: int) -> Tensor:
+    """How many samples of each class have exactly the k-th cosine, float64 (queries, classes)."""
+    cosines, labels = neighbours.cosines[queries], neighbours.labels[queries]
+    inside = cosines == cosines[:, k - 1 : k]
+    counts = torch.zeros(len(queries), classes, dtype=torch.float64, device=labels.device)
+    counts.scatter_add_(1, labels, inside.double())
+    if neighbours.tied is not None and neighbours.tied_counts is not None:
+        known = labels.new_full((neighbours.labels.shape[0],), -1)
+        known[neighbours.tied] = torch.arange(len(neighbours.tied), device=labels.device)
+        known = known[queries]
+        beyond = inside[:, -1] & (known >= 0)  # the group goes on where the neighbours end
+        whole = neighbours.tied_counts[known[beyond]]
+        counts[beyond, : whole.shape[1]] = whole.double()
+    return counts
 
 
 def choose_k(

@@ -49,7 +49,8 @@ class RetrievalResult:
 
     gallery: str  # where it looked
     queries: tuple[int, ...]  # their places among the test samples
-    hits: dict[int, tuple[bool, ...]]  # k → one of the k nearest has the query's class
+    # k → whether one of the k nearest has the query's class; where samples tie for the k-th place, each query's chance
+    hits: dict[int, tuple[bool, ...] | tuple[float, ...]]
     precisions: tuple[float, ...]  # R-precision of each query
     average_precisions: tuple[float, ...]  # average precision at R of each query
     recall: dict[int, Estimate]

@@ -1,7 +1,8 @@
 """Retrieval: how many of a query's nearest samples share its class.
 
 A query's R is the number of gallery samples of its class. `relevant[i, j]` says whether the j-th nearest of query i has
-its class. Queries with R = 0 have nothing to find; they are left out of every mean, and counted.
+its class. Queries with R = 0 have nothing to find; they are left out of every mean, and counted. Where samples are
+equally near, a value is the mean over every order of them (`ties`).
 """
 
 from collections.abc import Sequence
@@ -11,8 +12,9 @@ import torch
 from torch import Tensor
 
 from sincere.errors import OptionError
-from sincere.evaluate.neighbours import cosine_tiles
+from sincere.evaluate.neighbours import PARTS, cosine_tiles
 from sincere.evaluate.precision import full_precision
+from sincere.evaluate.ties import TiedRanking, tied_ranking
 
 
 def recall_at(relevant: Tensor, k: int) -> Tensor:
@@ -45,9 +47,14 @@ class Retrieved:
     """One value for each query that has something to find."""
 
     queries: Tensor  # their places, (q,)
-    recall: dict[int, Tensor]  # k → bool (q,)
+    recall: dict[int, Tensor]  # k → float64 (q,): 1 or 0; between them, a chance, where samples tie for the k-th place
     r_precision: Tensor  # float64 (q,)
     average_precision: Tensor  # float64 (q,)
+
+
+def as_hits(chances: Tensor) -> Tensor:
+    """Recall as truth values where every query has 1 or 0; as it is where samples tie for the k-th place."""
+    return chances.bool() if bool(((chances == 0) | (chances == 1)).all()) else chances
 
 
 @full_precision()
@@ -70,19 +77,39 @@ def retrieve(
     counts = per_class[labels] - (1 if gallery is None else 0)
     columns = there.shape[0] - (1 if gallery is None else 0)
     # Room for all queries at once: parts that are kept between large tiles that come and go would hold these, too.
-    precision, average = torch.zeros_like(counts, dtype=torch.float64), torch.zeros_like(counts, dtype=torch.float64)
-    recall = {k: torch.zeros_like(counts, dtype=torch.bool) for k in ks}
+    precision, average, *recall = torch.zeros(2 + len(ks), labels.shape[0], dtype=torch.float64, device=labels.device)
     for tile, cosines in cosine_tiles(queries, gallery):
         count = counts[tile]
         if not int(count.max()):
             continue
         depth = min(max(int(count.max()), *ks), columns)
-        relevant = there[cosines.topk(depth, dim=1).indices] == labels[tile].unsqueeze(1)
+        values, places = cosines.topk(min(depth + 1, columns), dim=1)  # one more: does a tie go on beyond?
+        relevant = there[places[:, :depth]] == labels[tile].unsqueeze(1)
         precision[tile] = r_precision(relevant, count)
         average[tile] = average_precision_at_r(relevant, count)
-        for k in ks:
-            recall[k][tile] = recall_at(relevant, k)
+        for k, hits in zip(ks, recall, strict=True):
+            hits[tile] = recall_at(relevant, k).double()
+        tied = _mixed(values, relevant).nonzero().flatten()
+        for rows in tied.tensor_split(PARTS) if tied.numel() else ():
+            own = rows + tile.start
+            ranking = _tied(cosines[rows], values[rows, :depth], relevant[rows], there, labels[own])
+            precision[own] = ranking.r_precision(counts[own])
+            average[own] = ranking.average_precision_at_r(counts[own])
+            for k, hits in zip(ks, recall, strict=True):
+                hits[own] = ranking.recall_at(k)
     found = counts > 0
-    return Retrieved(
-        found.nonzero().flatten(), {k: hits[found] for k, hits in recall.items()}, precision[found], average[found]
-    )
+    by_k = {k: hits[found] for k, hits in zip(ks, recall, strict=True)}
+    return Retrieved(found.nonzero().flatten(), by_k, precision[found], average[found])
+
+
+def _mixed(values: Tensor, relevant: Tensor) -> Tensor:
+    """Queries for which a change of order within a tie can make a difference, bool (n,)."""
+    depth = relevant.shape[1]
+    found = ((values[:, 1:depth] == values[:, : depth - 1]) & (relevant[:, 1:] != relevant[:, :-1])).any(dim=1)
+    return found | (values[:, depth - 1] == values[:, depth]) if values.shape[1] > depth else found
+
+
+def _tied(cosines: Tensor, values: Tensor, relevant: Tensor, there: Tensor, labels: Tensor) -> TiedRanking:
+    """Of queries with ties: `cosines` with the whole gallery, `values` the largest of them."""
+    last = cosines == values[:, -1:]
+    return tied_ranking(values, relevant, last.sum(dim=1), (last & (there == labels.unsqueeze(1))).sum(dim=1))

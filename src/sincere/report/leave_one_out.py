@@ -8,9 +8,8 @@ from sincere.evaluate import ClassifierResult, Estimate, Evaluation, RetrievalRe
 from sincere.evaluate.accuracy import balanced_accuracy, per_class_accuracy, top_k_hits
 from sincere.evaluate.bootstrap import percentile_interval, resampled_class_means, resampled_means
 from sincere.evaluate.default_k import default_k, k_notes, k_origin, k_words
-from sincere.evaluate.neighbours import Neighbours, cosine_tiles, vote
-from sincere.evaluate.precision import full_precision
-from sincere.evaluate.retrieval import retrieve
+from sincere.evaluate.neighbours import nearest, vote
+from sincere.evaluate.retrieval import as_hits, retrieve
 
 DRAWS, SEED, RECALL_AT = 1000, 0, (1, 5, 10)
 NOTE = "no training set was given: every sample was classified by its nearest neighbours among all the others"
@@ -51,22 +50,10 @@ def evaluate_alone(found: EmbeddingSet, *, name: str) -> Evaluation:
     )
 
 
-@full_precision()
-def nearest_others(rows: Tensor, *, k: int) -> tuple[Tensor, Tensor]:
-    """Cosines (n, k) and places (n, k) of the k nearest other rows."""
-    # Room for all at once: parts that are kept between large tiles that come and go would hold these, too.
-    found = rows.new_empty(len(rows), k)
-    places = torch.empty(len(rows), k, dtype=torch.int64, device=rows.device)
-    for tile, cosines in cosine_tiles(rows):
-        found[tile], places[tile] = cosines.topk(k, dim=1)
-    return found, places
-
-
 def _knn(found: EmbeddingSet) -> ClassifierResult:
     labels, classes = found.labels, len(found.class_names)
     k = default_k(torch.bincount(labels) - 1)  # a sample does not find itself
-    cosines, places = nearest_others(found.embeddings, k=k)
-    scores = vote(Neighbours(cosines, labels[places]), classes=classes, k=k)
+    scores = vote(nearest(found.embeddings, None, labels, k=k), classes=classes, k=k)
     predicted = scores.argmax(dim=1)
     right, hits = predicted == labels, top_k_hits(scores, labels, 5)
     overall = resampled_means(torch.stack([right, hits], dim=1), draws=DRAWS, seed=SEED)
@@ -91,13 +78,13 @@ def _retrieval(found: EmbeddingSet) -> RetrievalResult | None:
     result = retrieve(found.embeddings, found.labels, ks=RECALL_AT)
     if not result.queries.numel():
         return None
-    columns = torch.stack([result.r_precision, result.average_precision, *result.recall.values()], dim=1).double()
+    columns = torch.stack([result.r_precision, result.average_precision, *result.recall.values()], dim=1)
     draws = resampled_means(columns, draws=DRAWS, seed=SEED)
     estimates = [_estimate(float(mean), draw) for mean, draw in zip(columns.mean(dim=0), draws.T, strict=True)]
     return RetrievalResult(
         gallery="the other samples",
         queries=tuple(result.queries.tolist()),
-        hits={k: tuple(hits.tolist()) for k, hits in result.recall.items()},
+        hits={k: tuple(as_hits(chances).tolist()) for k, chances in result.recall.items()},
         precisions=tuple(result.r_precision.tolist()),
         average_precisions=tuple(result.average_precision.tolist()),
         recall=dict(zip(result.recall, estimates[2:], strict=True)),
