@@ -42,7 +42,7 @@ bench-large: $(READY)  ## the table up to 65,536 embeddings
 	$(BIN)/python benchmarks/cpu_scaling.py
 
 test-gpu:  ## on a machine with a GPU, in the environment that it has
-	PYTHONPATH=src $(PYTHON) -m pytest tests/test_gpu.py tests/test_fused.py tests/test_triton.py tests/test_everywhere.py tests/test_set_kernels.py tests/test_set_digits.py tests/test_halving.py tests/test_gpu_training.py
+	PYTHONPATH=src $(PYTHON) -m pytest tests/test_gpu.py tests/test_fused.py tests/test_triton.py tests/test_everywhere.py tests/test_set_kernels.py tests/test_set_digits.py tests/test_set_whole.py tests/test_halving.py tests/test_gpu_training.py
 
 bench-gpu:  ## speed and memory on a GPU, after a check that the kernels are right
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu_speed.py

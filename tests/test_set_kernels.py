@@ -223,6 +223,18 @@ def test_every_launch_is_on_the_device_of_its_rows(monkeypatch):
     assert launches == [triton_set.set_values_kernel, triton_set.set_gradient_kernel]
 
 
+def test_launches_are_kept(monkeypatch):
+    """By where labels lie in memory, too: Triton compiles other code where no vector of 16 bytes starts."""
+    monkeypatch.setattr(triton_set_launch, "LAUNCHES", {})
+    z, labels = batch(6, 3, 2)
+    for given, kept in ((labels, 2), (labels.clone(), 2), (torch.cat([labels[:1], labels])[1:], 4)):
+        per_anchor(z, given, backend="triton")
+        assert len(triton_set_launch.LAUNCHES) == kept
+    monkeypatch.setattr(triton_set_launch, "MOST_LAUNCHES", 1)
+    per_anchor(z[:5], labels[:5], backend="triton")
+    assert len(triton_set_launch.LAUNCHES) == 1
+
+
 def test_by_name_auto_is_the_saddle_point():
     z, labels = torch.randn(10, 4, device=DEVICE), torch.arange(10, device=DEVICE) % 2
     value = SF.set_nce(z, labels, backend="triton").item()

@@ -1,18 +1,25 @@
 """The set loss: the probability of a class's members all at once."""
 
-from typing import Literal, Unpack, get_args
+from typing import Any, Literal, Unpack, get_args
 
+import torch
 from torch import Tensor
 
 from sincere.checks import check_choice
 from sincere.errors import OptionError
-from sincere.losses.backends.set_rows import set_values
-from sincere.losses.options import LossOptions, loss_function, settings_from
+from sincere.losses.backends import set_rows
+from sincere.losses.backends.select import kernels_take_whole_loss
+from sincere.losses.options import LossOptions, Settings, loss_function, settings_from
 from sincere.losses.pairs import make_pairs
 from sincere.losses.reduction import reduce_over_anchors
 
 Method = Literal["auto", "exact", "saddle"]
 METHODS = get_args(Method)
+PLAIN = (Tensor, torch.nn.Parameter)
+TRACED = torch._C._TorchDispatchModeKey.PROXY
+# Kernels for the whole loss agree with float64 in Triton's interpreter and compile, but no GPU has run them yet. Until
+# one has, "auto" takes those for the rows of logits alone, which an H200 has run, and backend="triton" takes these.
+WHOLE_BY_DEFAULT = False
 
 
 @loss_function
@@ -51,15 +58,40 @@ def set_nce(
     """
     check_method(method)
     settings = settings_from(options)
+    alone = contrast_embeddings is None and contrast_labels is None
+    if alone and _kernels_take_whole(embeddings, labels, settings, method):
+        return _whole_loss()(embeddings, labels, settings)  # type: ignore[no-any-return]
     pairs = make_pairs(embeddings, labels, contrast_embeddings, contrast_labels, settings)
     if pairs.relation.kind == "jaccard":
         raise OptionError(
             'the set loss asks which samples are members, and positives="jaccard" gives degrees of membership: '
             'use positives="any", or another loss with "jaccard".'
         )
-    per_anchor, num_pos = set_values(pairs, method)
+    per_anchor, num_pos = set_rows.set_values(pairs, method)
     return reduce_over_anchors(per_anchor, num_pos > 0, pairs)
 
 
 def check_method(method: object) -> None:
     check_choice("method", method, METHODS)
+
+
+def _kernels_take_whole(embeddings: Tensor, labels: Tensor, settings: Settings, method: Method) -> bool:
+    """Can kernels go from these embeddings to the reduced loss? They do so in eager code alone: a graph that is
+    compiled or traced, fake tensors, and every mistake go the general way, and so do losses that are not reduced."""
+    if method == "exact" or settings.reduction == "none" or settings.check_finite:
+        return False
+    if settings.backend == "auto" and not WHOLE_BY_DEFAULT:
+        return False
+    if torch.compiler.is_compiling() or type(embeddings) not in PLAIN or torch._C._get_dispatch_mode(TRACED):
+        return False
+    if not kernels_take_whole_loss(embeddings, labels, settings):
+        return False
+    small = embeddings.shape[:-1].numel() ** 2 <= set_rows.EXACT_UP_TO  # then "auto" is exact, as `set_values` has it
+    return method == "saddle" or settings.backend == "triton" or not small
+
+
+def _whole_loss() -> Any:
+    """Triton is imported when it is first used."""
+    from sincere.losses.backends import triton_set_program
+
+    return triton_set_program.loss

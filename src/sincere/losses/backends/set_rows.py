@@ -31,13 +31,13 @@ NUMBERS_OF_KERNELS = 6  # for each anchor, in place of the tilt: triton_set.py s
 KERNELS = "kernels"  # the saddle point by kernels, as a method of the operators below
 
 
-def _refuse_second_derivative(ctx: Any = None, *_: Any) -> NoReturn:
+def refuse_second_derivative(ctx: Any = None, *_: Any) -> NoReturn:
     raise RuntimeError(
         'the set loss can be differentiated once here. For a second derivative pass backend="dense" and method="exact".'
     )
 
 
-def _refuse_forward_mode(ctx: Any = None, *_: Any) -> NoReturn:
+def refuse_forward_mode(ctx: Any = None, *_: Any) -> NoReturn:
     raise RuntimeError(
         "the set loss has no derivative in forward mode here (torch.func.jvp, forward_ad). "
         'Pass backend="dense" and method="exact".'
@@ -140,7 +140,7 @@ class _ValuesOfLogits(OneByOne):
         (of_logits,) = _GradientOfLogits.apply(*ctx.saved_tensors, grad, ctx.method)  # type: ignore[no-untyped-call]
         return of_logits, None, None, None, None
 
-    jvp = staticmethod(_refuse_forward_mode)
+    jvp = staticmethod(refuse_forward_mode)
 
 
 class _GradientOfLogits(LastDerivative):
@@ -151,8 +151,8 @@ class _GradientOfLogits(LastDerivative):
     def forward(*inputs: Any) -> Any:
         return (_gradient_of_block(*inputs),)
 
-    backward = staticmethod(_refuse_second_derivative)
-    jvp = staticmethod(_refuse_forward_mode)
+    backward = staticmethod(refuse_second_derivative)
+    jvp = staticmethod(refuse_forward_mode)
 
 
 def values_of_block(s: Tensor, positive: Tensor, members: Tensor, k: Tensor, method: str) -> tuple[Tensor, Tensor]:
@@ -210,7 +210,7 @@ class _SetValues(OneByOne):
         found = _GradientOfRows.apply(*tensors, *ctx.options, k, tilt, grad.contiguous())  # type: ignore[no-untyped-call]
         return (*found, *[None] * 7)
 
-    jvp = staticmethod(_refuse_forward_mode)
+    jvp = staticmethod(refuse_forward_mode)
 
 
 class _GradientOfRows(LastDerivative):
@@ -220,8 +220,8 @@ class _GradientOfRows(LastDerivative):
     def forward(*inputs: Any) -> Any:
         return _backward(*inputs)
 
-    backward = staticmethod(_refuse_second_derivative)
-    jvp = staticmethod(_refuse_forward_mode)
+    backward = staticmethod(refuse_second_derivative)
+    jvp = staticmethod(refuse_forward_mode)
 
 
 def _kernels() -> Any:
@@ -314,4 +314,4 @@ def _differentiate(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]
 
 
 _forward.register_autograd(_differentiate, setup_context=_setup_context)
-_backward.register_autograd(_refuse_second_derivative)
+_backward.register_autograd(refuse_second_derivative)

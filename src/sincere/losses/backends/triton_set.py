@@ -200,19 +200,15 @@ def sums_at(
 
 
 @triton.jit
-def set_values_kernel(
-    score_ptr, anchor_label_ptr, label_ptr, usable_ptr, labelled_ptr, value_ptr, k_ptr, number_ptr,
-    first, n, m, offset,
+def find_row(
+    score_ptr, label_ptr, usable_ptr, label, labelled, own, m, number_ptr, n,
     BLOCK: tl.constexpr, HELD: tl.constexpr, STEPS: tl.constexpr,
 ):  # fmt: skip
-    """ℓ and k of the anchors from `first` on, and six numbers for the gradient of each: see `set_gradient_kernel`.
+    """ℓ and k of one anchor; and six numbers for its gradient, stored n apart: see `force`.
 
     The corrections are those of `subsets.saddle_log_probability` and `saddle_inclusion`, with the first order, which
     cancels, taken out on both sides.
     """
-    row = first + tl.program_id(0)
-    score_ptr += tl.program_id(0).to(tl.int64) * m
-    own, label, labelled = row + offset, tl.load(anchor_label_ptr + row), tl.load(labelled_ptr + row) != 0
     count, k, smallest, largest, held = survey(
         score_ptr, label_ptr, usable_ptr, label, labelled, own, m, BLOCK, HELD
     )  # fmt: skip
@@ -236,14 +232,46 @@ def set_values_kernel(
 
     has_choice = (k > 0) & (k < count)
     share = tl.where(has_choice, 1.0 / tl.maximum(k, 1).to(tl.float32), 0.0)
-    tl.store(value_ptr + row, tl.where(has_choice, value * share, 0.0))
+    tl.store(number_ptr, tilt)
+    tl.store(number_ptr + n, by_total)
+    tl.store(number_ptr + 2 * n, by_square)
+    tl.store(number_ptr + 3 * n, -6.0 * by_skew)
+    tl.store(number_ptr + 4 * n, by_skew + mean)
+    tl.store(number_ptr + 5 * n, share)
+    return tl.where(has_choice, value * share, 0.0), k
+
+
+@triton.jit
+def set_values_kernel(
+    score_ptr, anchor_label_ptr, label_ptr, usable_ptr, labelled_ptr, value_ptr, k_ptr, number_ptr,
+    first, n, m, offset,
+    BLOCK: tl.constexpr, HELD: tl.constexpr, STEPS: tl.constexpr,
+):  # fmt: skip
+    """ℓ and k of the anchors from `first` on, and six numbers for the gradient of each."""
+    row = first + tl.program_id(0)
+    score_ptr += tl.program_id(0).to(tl.int64) * m
+    label, labelled = tl.load(anchor_label_ptr + row), tl.load(labelled_ptr + row) != 0
+    value, k = find_row(
+        score_ptr, label_ptr, usable_ptr, label, labelled, row + offset, m, number_ptr + row, n, BLOCK, HELD, STEPS
+    )  # fmt: skip
+    tl.store(value_ptr + row, value)
     tl.store(k_ptr + row, k.to(tl.int64))
-    tl.store(number_ptr + row, tilt)
-    tl.store(number_ptr + n + row, by_total)
-    tl.store(number_ptr + 2 * n + row, by_square)
-    tl.store(number_ptr + 3 * n + row, -6.0 * by_skew)
-    tl.store(number_ptr + 4 * n + row, by_skew + mean)
-    tl.store(number_ptr + 5 * n + row, share)
+
+
+@triton.jit
+def force(x, positive, by_total, by_square, by_variance, constant):
+    """π − [is positive], for x = s + λ and the numbers a, b, c and e that the forward pass left.
+
+    π is d below the threshold and 1 − d above it, d = u²(1 + 2w) + v ((a + b v)(w − u) ± (c v + e)) in [0, 1].
+    """
+    u, w = certainty(x)
+    is_below, v = x < 0, u * w
+    side = tl.where(is_below, 1.0, -1.0)
+    d = u * u * (1.0 + 2.0 * w) + v * ((by_total + by_square * v) * (w - u) + side * (by_variance * v + constant))
+    # Scores are known to leave [0, 1] by rounding alone, and this loss must not repel. Asked this way round NaN stays.
+    d = tl.where(d < 0, 0.0, d)
+    d = tl.where(d > 1, 1.0, d)
+    return side * d + (tl.where(is_below, 0.0, 1.0) - tl.where(positive, 1.0, 0.0))
 
 
 @triton.jit
@@ -252,11 +280,7 @@ def set_gradient_kernel(
     first, n, m, offset,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """∂L/∂s = ∂L/∂ℓ · (π − [is positive]) / k in place of the logits.
-
-    π is d below the threshold and 1 − d above it, d = u²(1 + 2w) + v ((a + b v)(w − u) ± (c v + e)) in [0, 1], with
-    the numbers λ, a, b, c, e and 1/k that the forward pass left for the row.
-    """
+    """∂L/∂s = ∂L/∂ℓ · (π − [is positive]) / k in place of the logits."""
     row = first + tl.program_id(0)
     score_ptr += tl.program_id(0).to(tl.int64) * m
     number_ptr += row
@@ -265,14 +289,6 @@ def set_gradient_kernel(
     share = tl.load(number_ptr + 5 * n)
     s, member, columns = load_scores(score_ptr, usable_ptr, row + offset, m, tl.program_id(1) * BLOCK, BLOCK)
     positive = tl.load(label_ptr + columns, mask=member, other=0) == tl.load(anchor_label_ptr + row)
-    x = s + tilt
-    u, w = certainty(x)
-    is_below, v = x < 0, u * w
-    side = tl.where(is_below, 1.0, -1.0)
-    d = u * u * (1.0 + 2.0 * w) + v * ((by_total + by_square * v) * (w - u) + side * (by_variance * v + constant))
-    # Scores are known to leave [0, 1] by rounding alone, and this loss must not repel. Asked this way round NaN stays.
-    d = tl.where(d < 0, 0.0, d)
-    d = tl.where(d > 1, 1.0, d)
-    force = side * d + (tl.where(is_below, 0.0, 1.0) - tl.where(positive, 1.0, 0.0))
-    g = tl.where(member, tl.load(grad_ptr + row) * share * force, 0.0)
+    pull = force(s + tilt, positive, by_total, by_square, by_variance, constant)
+    g = tl.where(member, tl.load(grad_ptr + row) * share * pull, 0.0)
     tl.store(score_ptr + columns, tl.where(share > 0, g, 0.0), mask=columns < m)

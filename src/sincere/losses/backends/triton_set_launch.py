@@ -1,5 +1,8 @@
 """The set loss by kernels: blocks of logits, a launch for each, and nothing that waits for the device."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import torch
 import triton
 from torch import Tensor
@@ -17,6 +20,10 @@ HELD_UP_TO, REREAD = 8192, 2048
 GRADIENT_BLOCK = 1024
 
 
+LAUNCHES: dict[tuple[object, ...], Launch] = {}
+MOST_LAUNCHES = 4096  # batches that are never alike must not fill the memory
+
+
 def forward(anchors: Tensor, contrasts: Tensor, relation: Relation) -> tuple[Tensor, Tensor, Tensor]:
     """ℓ and k of every anchor, and the numbers that their gradients need."""
     n, m = relation.anchors, relation.contrasts
@@ -29,8 +36,8 @@ def forward(anchors: Tensor, contrasts: Tensor, relation: Relation) -> tuple[Ten
     labels = label_arguments(relation)
     with on_device_of(anchors):
         for rows in row_blocks(relation):
-            s = anchors[rows] @ contrasts.T
-            launch = values_launch(s.shape[0], m)
+            s = rows_of(anchors, rows) @ contrasts.T
+            launch = kept_launch(values_launch, rows, relation, labels)
             launch(s, *labels, values, k, numbers, rows.start, n, m, own_column(relation))
     return values, k, numbers
 
@@ -40,18 +47,40 @@ def backward(
 ) -> tuple[Tensor, Tensor]:
     """∂L/∂anchors and ∂L/∂contrasts."""
     n, m = relation.anchors, relation.contrasts
-    if m == 0:
+    if n == 0 or m == 0:
         return torch.zeros_like(anchors), torch.zeros_like(contrasts)
-    anchor_grad, contrast_grad = torch.empty_like(anchors), torch.zeros_like(contrasts)
+    anchor_grad, contrast_grad = torch.empty_like(anchors), torch.empty_like(contrasts)
     labels = label_arguments(relation)
     with on_device_of(anchors):
         for rows in row_blocks(relation):
-            s = anchors[rows] @ contrasts.T
-            launch = gradient_launch(s.shape[0], m)
+            own = rows_of(anchors, rows)
+            s = own @ contrasts.T
+            launch = kept_launch(gradient_launch, rows, relation, (*labels[:3], grad))
             launch(s, *labels[:3], grad, numbers, rows.start, n, m, own_column(relation))
-            torch.mm(s, contrasts, out=anchor_grad[rows])
-            contrast_grad.addmm_(s.T, anchors[rows])
+            torch.mm(s, contrasts, out=rows_of(anchor_grad, rows))
+            # With beta = 0 what the first block finds there is not read.
+            contrast_grad.addmm_(s.T, own, beta=0 if rows.start == 0 else 1)
     return anchor_grad, contrast_grad
+
+
+def rows_of(tensor: Tensor, rows: slice) -> Tensor:
+    """The rows of one block; without an operator where that is all of them."""
+    return tensor if rows.stop - rows.start == tensor.shape[0] else tensor[rows]
+
+
+def kept_launch(
+    make: Callable[[int, int], Launch], rows: slice, relation: Relation, tensors: Sequence[Tensor]
+) -> Launch:
+    """The launch for such arguments, made once: its key is everything for which Triton compiles different code."""
+    sizes = (rows.start, rows.stop, relation.anchors, relation.contrasts, relation.self_offset)
+    choices = (HELD_UP_TO, REREAD, GRADIENT_BLOCK, NEWTON_STEPS)
+    key = (make, sizes, choices, tensors[0].device, *[tensor.data_ptr() % 16 for tensor in tensors])
+    launch = LAUNCHES.get(key)
+    if launch is None:
+        if len(LAUNCHES) >= MOST_LAUNCHES:
+            LAUNCHES.clear()
+        launch = LAUNCHES[key] = make(rows.stop - rows.start, relation.contrasts)
+    return launch
 
 
 def label_arguments(relation: Relation) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -66,11 +95,16 @@ def own_column(relation: Relation) -> int:
     return -relation.anchors if relation.self_offset is None else relation.self_offset
 
 
-def values_launch(rows: int, contrasts: int) -> Launch:
+def held_rows(contrasts: int) -> tuple[dict[str, Any], int]:
+    """How a program goes through rows of so many logits, as a kernel's constants; and its warps."""
     held = contrasts <= HELD_UP_TO
     block = max(32, triton.next_power_of_2(contrasts)) if held else REREAD
     warps = max(1, block // (32 * (16 if held else 8)))
-    constants = {"BLOCK": block, "HELD": held, "STEPS": NEWTON_STEPS}
+    return {"BLOCK": block, "HELD": held, "STEPS": NEWTON_STEPS}, warps
+
+
+def values_launch(rows: int, contrasts: int) -> Launch:
+    constants, warps = held_rows(contrasts)
     return Launch(triton_set.set_values_kernel, (rows, 1, 1), constants, warps, 1)
 
 
