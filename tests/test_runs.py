@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -226,8 +227,32 @@ def test_provenance_in_a_repository(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     commit = git("rev-parse", "HEAD")
     assert provenance(seed=0)["commit"] == commit
+    git("tag", "-a", "v1", "-m", "a name that describes it, and moves")
+    found = provenance(seed=0)
+    assert found["commit"] == commit
+    assert found["sincere_commit"] != commit  # of the library, wherever it is used
     (tmp_path / "x").write_text("2")
     assert provenance(seed=0)["commit"] == commit + "+"
+
+
+def test_provenance_inside_of_another_program(monkeypatch):
+    """Python in R or Julia was started by no command: a run could not even begin there."""
+    monkeypatch.setattr(sys, "orig_argv", [])
+    assert provenance(seed=0)["command"] == "python"
+    monkeypatch.setattr(sys, "orig_argv", ["R", "train.R"])
+    monkeypatch.setattr(sys, "executable", None)
+    assert provenance(seed=0)["command"] == "R train.R"
+
+
+def test_provenance_says_when_and_where():
+    found = provenance(seed=0)
+    started = datetime.fromisoformat(found["started"])
+    assert started.utcoffset() == timedelta(0)
+    assert abs(datetime.now(UTC) - started) < timedelta(minutes=5)
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text().splitlines() if information.exists() else []
+    names = {line.partition(":")[2].strip() for line in lines if line.startswith("model name")}
+    assert not names or found["hardware"]["processor"] in names
 
 
 class Killed(BaseException):
@@ -262,7 +287,8 @@ def test_there_is_a_whole_checkpoint_whenever_it_is_killed(tmp_path, second):
             finished = False
         else:
             finished = True
-        KILL_AT.clear()
+        finally:
+            KILL_AT.clear()  # whatever went wrong: the next touch of the disk would be the test runner's
         found = newest_checkpoint(folder)
         assert found.step in (3, second)
         assert found.tensors["a"].tolist() == [found.step] * 4

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations, combinations_with_replacement
 
 import numpy as np
@@ -119,3 +120,59 @@ def test_a_single_batch_minimiser_costs_the_whole():
 def test_what_cannot_be_is_refused(call):
     with pytest.raises(OptionError):
         call()
+
+
+def test_classes_without_points_count_too():
+    """A class of nobody is in every batch with no member; the others are as without it."""
+    for draw in ("sets", "multisets"):
+        for counts in ((3, 0), (2, 0, 2)):
+            y = np.repeat(np.arange(len(counts)), counts)
+            found = Counter()
+            for members in CHOOSE[draw](range(len(y)), 3):
+                found.update(int((y[list(members)] == c).sum()) for c in range(len(counts)))
+            assert theory.pairs_with_members(counts, 3, draw) == tuple(found[size] for size in range(4))
+            bound = theory.supcon_bound_over_batches(counts, 3, temperature=0.5, draw=draw)
+            corners = theory.simplex(len(counts), 3).numpy()[y]
+            assert supcon_sum(corners, y, 3, 0.5, draw) == pytest.approx(bound, rel=1e-9)
+
+
+def test_minimisers_at_another_temperature():
+    """Every figure belongs to the temperature that was asked for."""
+    found = theory.batch_minimisers(members=3, batch=6, temperature=0.3, starts=1)
+    z, y = found.positions.numpy(), found.labels.numpy()
+    assert supcon_sum(z, y, 6, 0.3, "sets") == pytest.approx(found.value, rel=1e-9)
+    assert supcon_sum(theory.simplex(3, 2).numpy()[y], y, 6, 0.3, "sets") == pytest.approx(found.bound, rel=1e-9)
+    assert found.converged
+    assert found.value == pytest.approx(found.bound, rel=1e-6)
+    for one in found.configurations:
+        labels = np.repeat(np.arange(len(one.counts)), one.counts)
+        corners = theory.simplex(3, 2).numpy()[labels]
+        assert supcon_sum(one.positions.numpy(), labels, 6, 0.3, "sets") == pytest.approx(one.value, rel=1e-9)
+        assert supcon_sum(corners, labels, 6, 0.3, "sets") == pytest.approx(one.simplex_value, rel=1e-9)
+
+
+def test_of_several_starts_the_lowest_is_kept():
+    """After too few steps to converge, so that starts end at different places."""
+    options = {"members": 4, "batch": 7, "temperature": 0.1, "steps": 1}
+    single = [theory.batch_minimisers(seed=seed, starts=1, **options).configurations for seed in (4, 5, 6)]
+    kept = theory.batch_minimisers(seed=4, starts=3, **options).configurations
+    ends = [[one.value for one in of_one] for of_one in zip(*single, strict=True)]
+    assert all(len(set(values)) == 3 for values in ends)
+    assert [one.value for one in kept] == [min(values) for values in ends]
+
+
+def test_a_gain_within_rounding_is_no_difference():
+    """1e-6 an anchor, of which there are three."""
+    found = theory.batch_minimisers(members=2, batch=3, starts=1)
+    first = found.configurations[0]
+    for gain, differing in ((-1e-3, 0), (2.9e-6, 0), (3.1e-6, 1), (1e-3, 1)):
+        other = replace(first, value=0.0, simplex_value=gain)
+        assert replace(found, configurations=(other,)).differing == differing
+
+
+def test_cosines_are_printed_pair_by_pair():
+    """Of classes a and b once, and of none with itself."""
+    found = theory.batch_minimisers(members=2, batch=4, starts=1)
+    *_, last = str(found).splitlines()
+    cosines = found.arrangement.cosines
+    assert last.split()[-3:] == [f"{float(cosines[a, b]):+.3f}" for a, b in ((0, 1), (0, 2), (1, 2))]

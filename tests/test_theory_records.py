@@ -55,6 +55,8 @@ def test_broken_records_are_refused_with_words():
     for text in (json.dumps(document), "[]", "nonsense", theory.single_positive(batches=1).to_json()):
         with pytest.raises(InputError):
             theory.Lemma2Check.from_json(text)
+    with pytest.raises(InputError, match=r"the format 'sincere\.theory\.Lemma2Check/1': got 'sincere\.theory\.Single"):
+        theory.Lemma2Check.from_json(theory.single_positive(batches=1).to_json())
 
 
 def test_names_are_sorted_and_documented():

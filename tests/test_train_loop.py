@@ -324,7 +324,20 @@ def test_a_run_that_could_not_begin_is_in_nobodys_way(tmp_path):
     assert not (tmp_path / "run").exists()
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.json").write_text("{}")  # of a run that failed in its first step
+    (tmp_path / "run" / "provenance.json.unfinished").write_text("{")  # of one that was killed even before
     assert run(tmp_path / "run", epochs=1).finished
+
+
+def test_what_was_logged_after_the_checkpoint_is_logged_once(tmp_path, interrupted):
+    """A killed run has logged steps that it will do again, and the last line perhaps in part."""
+    interrupted(tmp_path, after=3)
+    with open(tmp_path / "metrics.jsonl", "a") as file:
+        file.write('{"kind": "train", "step": 4, "seconds": 1.0, "loss": 7.0}\n{"kind": "train", "st')
+    assert run(tmp_path, resume=True).finished
+    lines = [(record["kind"], record["step"]) for record in read_metrics(tmp_path / "metrics.jsonl")]
+    assert lines.count(("train", 4)) == 1
+    assert len(lines) == len(set(lines))
+    assert 7.0 not in losses(tmp_path)
 
 
 def test_resuming_with_other_settings_or_data_is_refused(tmp_path, interrupted):
@@ -456,6 +469,7 @@ def test_a_run_of_before_held_out_data_had_a_fingerprint_goes_on(tmp_path, inter
     ("old", "new", "message"),
     [
         ('"place": 3', '"place": 2', "batch 2 of epoch 0 is next, which it is not"),
+        ('"place": 3', '"place": 0', "batch 0 of epoch 0 is next, which it is not"),
         ('"epoch": 0', '"epoch": 1', "batch 3 of epoch 1 is next, which it is not"),
         ('"place": 3', '"plaice": 3', "not complete: KeyError\\('place'\\)"),
         ('"total":', '"totals":', "not complete: KeyError\\('total'\\)"),

@@ -293,3 +293,30 @@ def test_schedules_of_no_length(epochs):
         assert all(0 <= rate <= 1 for rate in rates)
     flat = ScheduleConfig(shape="constant", warmup_epochs=1)
     assert learning_rate(flat, 0.3, step=7, steps_per_epoch=2, epochs=4) == 0.3
+
+
+def test_a_warm_up_ends_where_the_cosine_has_got_to():
+    """Every step of "start": a straight line to the cosine's value at the end of the warm-up, then the cosine."""
+    config = ScheduleConfig(warmup_epochs=2, warmup_start_lr=0.2, end_lr=0.1, cosine_from="start")
+    cosine = [0.1 + 0.9 * (1 + math.cos(math.pi * step / 9)) / 2 for step in range(10)]
+    expected = [0.2 + (cosine[4] - 0.2) * step / 4 for step in range(4)] + cosine[4:]
+    found = [learning_rate(config, 1.0, step=step, steps_per_epoch=2, epochs=5) for step in range(10)]
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("cosine_from", "goal"), [("warmup", 1.0), ("start", 0.1)])
+def test_a_warm_up_that_takes_the_whole_run(cosine_from, goal):
+    """The cosine has not begun, or is at its end."""
+    config = ScheduleConfig(warmup_epochs=2, warmup_start_lr=0.2, end_lr=0.1, cosine_from=cosine_from)
+    found = [learning_rate(config, 1.0, step=step, steps_per_epoch=1, epochs=2) for step in range(2)]
+    assert found == pytest.approx([0.2, (0.2 + goal) / 2])
+
+
+def test_schedules_to_the_step():
+    one_step = ScheduleConfig(end_lr=0.1)
+    assert learning_rate(one_step, 1.0, step=0, steps_per_epoch=1, epochs=1) == 1.0
+    constant = ScheduleConfig(shape="constant", end_lr=0.1)
+    assert learning_rate(constant, 1.0, step=99, steps_per_epoch=100, epochs=1) == 1.0
+    warm_up = ScheduleConfig(shape="constant", warmup_epochs=0.29)  # of 100 steps 28.999999999999996
+    rates = [learning_rate(warm_up, 1.0, step=step, steps_per_epoch=100, epochs=1) for step in (28, 29)]
+    assert rates == pytest.approx([28 / 29, 1.0], abs=1e-12)

@@ -41,7 +41,7 @@ def lighten(run: str | Path, out: str | Path) -> Path:
     test = EmbeddingSet.load(heavy.embeddings("test"))
     light.embeddings("test").parent.mkdir()
     write_atomically(light.embeddings("test"), _small(test))
-    shutil.copyfile(heavy.evaluation, light.evaluation)
+    write_atomically(light.evaluation, heavy.evaluation.read_bytes())
     return light.path
 
 

@@ -55,7 +55,8 @@ def explained_write(path: Path, size: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        free = shutil.disk_usage(path.parent).free if path.parent.exists() else 0
+        there = next(place for place in path.absolute().parents if place.exists())
+        free = shutil.disk_usage(there).free
         raise WriteError(
             error.errno,
             f"could not write {path}: {error.strerror or error}. It needs {_megabytes(size)}, and {_megabytes(free)} "

@@ -50,7 +50,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         try:
             record = json.loads(line)
             records.append({**record, "step": int(record["step"])})
-        except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        except (json.JSONDecodeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise InputError(
                 f"{path}, line {number}, must be a JSON object with a step: {error}. Delete that line to go on."
             ) from error

@@ -53,8 +53,8 @@ def cpu_name() -> str:
 
 def _command() -> str:
     """As somebody would type it: an installed script by its name, without the folder of this environment."""
-    python, *words = sys.orig_argv
-    if words and Path(words[0]).absolute().parent == Path(sys.executable).parent:
+    python, *words = sys.orig_argv or ["python"]  # inside of another program (R, Julia) there was no command
+    if words and sys.executable and Path(words[0]).absolute().parent == Path(sys.executable).parent:
         return shlex.join([Path(words[0]).name, *words[1:]])
     return shlex.join([Path(python).name, *words])
 

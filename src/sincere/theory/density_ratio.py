@@ -136,7 +136,7 @@ def density_ratio_fit(
         log_ratio=ratio,
         log_posterior=posterior,
         weight=weight,
-        correlation=slope * math.sqrt(_mean_square(ratio, weight) / _mean_square(fitted, weight)),
+        correlation=_correlation(slope, ratio, fitted, weight),
         slope=slope,
         error=float((fitted - ratio)[seen].abs().max()),
         rms_error=math.sqrt(_mean_square(fitted - ratio, weight)),
@@ -249,6 +249,12 @@ def _cell_shares(edges: Tensor) -> Tensor:
 
 def _centred(values: Tensor, weight: Tensor) -> Tensor:
     return values - (weight * values).sum()
+
+
+def _correlation(slope: float, ratio: Tensor, fitted: Tensor, weight: Tensor) -> float:
+    """From the slope of log f on log ratio; NaN where f is the same everywhere, as at its start."""
+    own = _mean_square(fitted, weight)
+    return slope * math.sqrt(_mean_square(ratio, weight) / own) if own else math.nan
 
 
 def _mean_square(values: Tensor, weight: Tensor) -> float:

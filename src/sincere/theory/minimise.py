@@ -66,7 +66,8 @@ def sphere_residual(objective: Callable[[Tensor], Tensor], points: Tensor) -> fl
     (gradient,) = torch.autograd.grad(objective(leaf), leaf)
     tangential = gradient - (gradient * points).sum(dim=1, keepdim=True) * points
     whole = float(gradient.norm(dim=1).max())
-    return float(tangential.norm(dim=1).max()) / whole if whole > 0 else 0.0
+    # Not `whole > 0`, which NaN is not either: where the loss is no number nothing has converged.
+    return float(tangential.norm(dim=1).max()) / whole if whole != 0 else 0.0
 
 
 def free_descent(

@@ -104,6 +104,11 @@ def random_labels(
             "a curvature needs a loss, at least three shares from 0 to 1, and its interval two seeds: "
             f"got losses={tuple(losses)}, shares={tuple(shares)}, seeds={seeds}."
         )
+    if min(classes, samples, dim, hidden, batch, max_steps, every) < 1:
+        raise OptionError(
+            "classes, samples, dim, hidden, batch, max_steps and every must be at least 1: "
+            f"got {classes=}, {samples=}, {dim=}, {hidden=}, {batch=}, {max_steps=}, {every=}."
+        )
     training = _Training(optimizer, rate, batch, temperature, threshold, max_steps, every)
     runs = []
     for loss in losses:

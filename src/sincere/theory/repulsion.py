@@ -80,6 +80,8 @@ def repulsion_by_positives(
             "there must be at least four negatives, two batches and one positive: "
             f"got negatives={negatives}, batches={batches}, positives={tuple(positives)}."
         )
+    if dim < 1 or not 0 <= noise < inf:
+        raise OptionError(f"dim must be at least 1, and noise from 0 and finite: got dim={dim}, noise={noise}.")
     for loss in losses:
         check_choice("loss", loss, LOSSES)
     points = []

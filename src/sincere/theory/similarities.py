@@ -171,7 +171,7 @@ def _in_ball(
         (whole,) = torch.autograd.grad(objective(leaf), leaf)
         (left,) = torch.autograd.grad(value(), free)
         largest = float(whole.norm(dim=1).max())
-        return float(left.norm(dim=1).max()) / largest if largest > 0 else 0.0
+        return float(left.norm(dim=1).max()) / largest if largest != 0 else 0.0
 
     descent = free_descent(value, [free], residual, steps=steps, tolerance=tolerance)
     points = into_ball(free.detach())

@@ -27,9 +27,11 @@ class Interruption:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "Interruption":
-        # Python lets the main thread alone handle signals; in another the caller's own handling stays.
+        # Python lets the main thread alone handle signals; in another the caller's own handling stays. So does a
+        # handler (None) that a program around Python has set: nobody could put it back.
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._ask) for number in SIGNALS}
+            heard = [number for number in SIGNALS if signal.getsignal(number) is not None]
+            self._before = {number: signal.signal(number, self._ask) for number in heard}
         return self
 
     def __exit__(self, *error: object) -> None:

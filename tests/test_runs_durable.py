@@ -1,0 +1,294 @@
+"""What a power cut, a full disk or a killed process leaves of a run's files, and how refusals are worded."""
+
+import errno
+import fcntl
+import json
+import os
+import pickle
+import re
+import resource
+import shutil
+import signal
+from contextlib import contextmanager
+
+import pytest
+import torch
+from safetensors import safe_open
+
+from sincere.errors import InputError, OptionError
+from sincere.runs import (
+    MetricsLog,
+    RunFolder,
+    WriteError,
+    load_tensors,
+    load_weights,
+    newest_checkpoint,
+    read_json,
+    read_metrics,
+    save_checkpoint,
+    save_model,
+    save_tensors,
+    write_json,
+)
+from sincere.runs.lock import only_here
+from sincere.runs.model import model_description
+from sincere.runs.tensor_files import load_into
+
+
+@pytest.fixture
+def events(monkeypatch):
+    """What became durable and what was renamed, in order: ("fsync", inode) and ("rename", inode)."""
+    seen = []
+    fsync, rename, replace = os.fsync, os.rename, os.replace
+
+    def noted_fsync(handle):
+        fsync(handle)
+        seen.append(("fsync", os.fstat(handle).st_ino))
+
+    def noted(move):
+        def moved(source, target):
+            seen.append(("rename", os.stat(source).st_ino))
+            move(source, target)
+
+        return moved
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(os, "rename", noted(rename))
+    monkeypatch.setattr(os, "replace", noted(replace))
+    return seen
+
+
+def test_a_file_is_durable_before_it_gets_its_name_and_its_name_afterwards(tmp_path, events):
+    write_json(tmp_path / "a.json", {"a": 1})
+    file, folder = (tmp_path / "a.json").stat().st_ino, tmp_path.stat().st_ino
+    assert events == [("fsync", file), ("rename", file), ("fsync", folder)]
+
+
+def test_a_checkpoint_is_durable_before_it_gets_its_name_and_its_name_before_the_old_one_goes(
+    tmp_path, events, monkeypatch
+):
+    old = save_checkpoint(tmp_path, 3, {"a": torch.ones(2)}, {})
+    events.clear()
+    remove = shutil.rmtree
+
+    def noted(place, **options):
+        events.append(("removed", place.stat().st_ino))
+        remove(place, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", noted)
+    gone = old.stat().st_ino
+    new = save_checkpoint(tmp_path, 4, {"a": torch.ones(2)}, {})
+    tensors, state = ((new / name).stat().st_ino for name in ("tensors.safetensors", "state.json"))
+    assert set(events[:2]) == {("fsync", tensors), ("fsync", state)}
+    assert events[2:] == [("rename", new.stat().st_ino), ("fsync", tmp_path.stat().st_ino), ("removed", gone)]
+
+
+def test_writing_leaves_no_file_open(tmp_path):
+    def next_handle():
+        handle = os.dup(0)
+        os.close(handle)
+        return handle
+
+    before = next_handle()
+    write_json(tmp_path / "a.json", {})
+    save_checkpoint(tmp_path / "c", 1, {}, {})
+    with only_here(tmp_path / "run"):
+        pass
+    assert next_handle() == before
+
+
+def test_a_step_whose_checkpoint_was_cut_off_can_be_saved_again(tmp_path):
+    """A run that was killed while it wrote step 9 goes on from step 3 and comes to step 9 again."""
+    save_checkpoint(tmp_path, 3, {"a": torch.ones(2)}, {})
+    left = tmp_path / "step-000000009.unfinished"
+    left.mkdir()
+    (left / "tensors.safetensors").write_bytes(b"half of it")
+    save_checkpoint(tmp_path, 9, {"a": torch.full((2,), 9.0)}, {})
+    assert [place.name for place in tmp_path.iterdir()] == ["step-000000009"]
+    assert newest_checkpoint(tmp_path).tensors["a"].tolist() == [9.0, 9.0]
+
+
+def test_checkpoints_clear_away_nothing_but_checkpoints(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("of somebody else")
+    for step in (1, 2):
+        save_checkpoint(tmp_path, step, {}, {})
+    assert sorted(place.name for place in tmp_path.iterdir()) == ["mine", "step-000000002"]
+    assert (tmp_path / "mine" / "notes.txt").read_text() == "of somebody else"
+
+
+def test_a_state_without_a_digest_is_refused(tmp_path):
+    place = save_checkpoint(tmp_path, 3, {"a": torch.ones(2)}, {}) / "state.json"
+    state = json.loads(place.read_text())
+    del state["digest"]
+    place.write_text(json.dumps(state))
+    with pytest.raises(InputError, match=r"not what state\.json beside it describes"):
+        newest_checkpoint(tmp_path)
+
+
+def test_a_file_where_checkpoints_should_be_holds_none(tmp_path):
+    (tmp_path / "checkpoint").touch()
+    assert newest_checkpoint(tmp_path / "checkpoint") is None
+
+
+@contextmanager
+def full_disk(limit=100_000):
+    """No file can grow beyond `limit` bytes: the system itself refuses to write."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+
+
+def test_metrics_that_cannot_be_cut_stay_as_they_were(tmp_path):
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    for step in range(1, 301):
+        log.append({"step": step, "note": "x" * 500})
+    before = log.path.read_bytes()
+    with full_disk(), pytest.raises(WriteError):
+        log.cut_after(290)
+    assert log.path.read_bytes() == before
+    log.cut_after(290)
+    assert len(read_metrics(log.path)) == 290
+
+
+def test_a_refused_write_says_why_and_how_much_room_there_is(tmp_path):
+    with full_disk(), pytest.raises(WriteError) as refused:
+        save_tensors(tmp_path / "w.safetensors", {"a": torch.zeros(1_000_000)})
+    assert refused.value.errno == errno.EFBIG
+    needed, free = (float(found.replace(",", "")) for found in re.findall(r"([\d,.]+) MB", str(refused.value)))
+    assert needed == 4.0
+    assert free == pytest.approx(shutil.disk_usage(tmp_path).free / 1e6, rel=0.02)
+
+
+def test_the_room_on_a_disk_is_told_where_the_folder_could_not_be_made(tmp_path):
+    """It was said to be 0.0 MB, whatever the reason was."""
+    (tmp_path / "file").touch()
+    with pytest.raises(WriteError, match="Not a directory") as refused:
+        save_checkpoint(tmp_path / "file" / "checkpoint", 1, {}, {})
+    _, free = re.findall(r"([\d,.]+) MB", str(refused.value))
+    assert float(free.replace(",", "")) == pytest.approx(shutil.disk_usage(tmp_path).free / 1e6, rel=0.02)
+
+
+def test_json_is_for_people_and_has_no_nan(tmp_path):
+    place = tmp_path / "a.json"
+    write_json(place, {"τ": [0.1]})
+    assert place.read_bytes() == '{\n  "τ": [\n    0.1\n  ]\n}\n'.encode()
+    with pytest.raises(ValueError, match="JSON"):
+        write_json(place, {"loss": float("nan")})
+    assert read_json(place) == {"τ": [0.1]}
+    place.write_bytes(b'{"a": "\xff"}')
+    with pytest.raises(InputError, match="must be JSON"):
+        read_json(place)
+    with pytest.raises(InputError, match=r"must hold b\.json: there is none"):
+        read_json(tmp_path / "b.json")
+
+
+def test_a_line_that_was_torn_within_a_letter_is_left_out(tmp_path):
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    log.append({"step": 1, "note": "τ"})
+    whole = log.path.read_bytes()
+    log.append({"step": 2, "note": "τ"})
+    torn = log.path.read_bytes()[:-4]  # τ has two bytes, of which one is left
+    with pytest.raises(UnicodeDecodeError):
+        torn.decode()
+    log.path.write_bytes(torn)
+    assert read_metrics(log.path) == [{"step": 1, "note": "τ"}]
+    log.cut_after(1)
+    assert log.path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("line", ["[1]", "7", "null", '{"step": null}', '{"step": "x"}', '{"step": 1e999}', '{"a": 1}'])
+def test_a_line_without_a_step_is_named(tmp_path, line):
+    (tmp_path / "m").write_text('{"step": 1}\n' + line + '\n{"step": 3}\n')
+    with pytest.raises(InputError, match=r"m, line 2, must be a JSON object with a step"):
+        read_metrics(tmp_path / "m")
+
+
+def test_a_record_without_a_step_is_not_written(tmp_path):
+    with pytest.raises(InputError, match=r"must say its step: got the keys \['kind', 'loss'\]"):
+        MetricsLog(tmp_path / "m").append({"kind": "train", "loss": 1.0})
+    assert not (tmp_path / "m").exists()
+
+
+def test_where_the_disk_has_no_locks_nobody_is_refused(tmp_path, monkeypatch):
+    def no_locks(handle, operation):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with only_here(tmp_path / "run"), only_here(tmp_path / "run"):
+        assert (tmp_path / "run").is_dir()
+
+
+def test_a_folder_is_held_until_its_end_and_no_longer(tmp_path):
+    place = tmp_path / "run"
+    for _ in range(2):
+        with only_here(place), pytest.raises(OptionError, match="another one is at it"), only_here(place):
+            pytest.fail("two at once")
+
+
+def test_a_model_comes_back_with_its_description(tmp_path):
+    folder = RunFolder(str(tmp_path))
+    shared = torch.arange(6.0).reshape(2, 3)
+    save_model(folder, {"dim": 3}, {"a": shared, "tied": shared, "turned": shared.T})
+    assert model_description(folder) == {"dim": 3}
+    found = load_weights(folder)
+    assert all(torch.equal(found[name], tensor) for name, tensor in (("a", shared), ("tied", shared)))
+    assert torch.equal(found["turned"], shared.T)
+    with safe_open(folder.weights, "pt") as file:
+        assert file.metadata() == {"format": "pt"}  # which other libraries ask for
+    folder.model.unlink()
+    assert load_weights(folder).keys() == found.keys()
+
+
+def test_weights_are_the_last_file_of_a_model(tmp_path):
+    """They are the sign of a run's end: where they cannot be written there is a description, and no end."""
+    folder = RunFolder(tmp_path)
+    with full_disk(), pytest.raises(WriteError):
+        save_model(folder, {"dim": 3}, {"a": torch.zeros(100_000)})
+    assert folder.model.exists()
+    assert not folder.finished
+
+
+def test_when_a_run_has_started_and_when_it_has_ended(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.metrics.touch()
+    assert not folder.started  # it failed before its first line
+    folder.metrics.write_text('{"step": 1}\n')
+    assert folder.started
+    folder.metrics.unlink()
+    folder.checkpoint.mkdir()
+    assert folder.started
+    assert len({folder.embeddings(split) for split in ("train", "validation", "test")}) == 3
+
+
+class Payload:
+    def __reduce__(self):
+        return print, ("code of a file was run",)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_no_pickle_is_read_whatever_its_protocol(tmp_path, protocol, capsys):
+    content = pickle.dumps(Payload(), protocol=protocol)
+    (tmp_path / "w").write_bytes(content)
+    # The first two protocols have no mark of their own; to safetensors they are no file of theirs.
+    with pytest.raises(InputError, match="it is a pickle" if protocol >= 2 else "whole safetensors file"):
+        load_tensors(tmp_path / "w")
+    assert "was run" not in capsys.readouterr().out
+
+
+def test_names_that_do_not_fit_are_counted_to_three():
+    module = torch.nn.ModuleDict({name: torch.nn.Linear(1, 1, bias=False) for name in "abcd"})
+    whole = {name: torch.full_like(tensor, 2.0) for name, tensor in module.state_dict().items()}
+    with pytest.raises(InputError, match=r"\(not in the model: extra\)"):
+        load_into(module, {**whole, "extra": torch.zeros(1)}, "w")
+    with pytest.raises(InputError, match=r"\(missing: b\.weight, c\.weight, d\.weight\)"):
+        load_into(module, {"a.weight": whole["a.weight"]}, "w")
+    with pytest.raises(InputError, match=r"\(missing: a\.weight, b\.weight, c\.weight …\)"):
+        load_into(module, {}, "w")
+    load_into(module, whole, "w")
+    assert all(torch.equal(tensor, whole[name]) for name, tensor in module.state_dict().items())
