@@ -111,7 +111,7 @@ def test_what_is_kept_of_a_light_run(whole, tmp_path):
     for name in ("config.json", "provenance.json", "evaluation.json"):
         assert (light.path / name).read_bytes() == (heavy.path / name).read_bytes()
     assert {place.name for place in light.path.rglob("*") if place.is_file()} == {
-        *("config.json", "provenance.json", "evaluation.json", "metrics.jsonl", "test.npz")
+        *("config.json", "provenance.json", "evaluation.json", "metrics.jsonl", "simplex.json", "test.npz")
     }
     with np.load(light.embeddings("test")) as arrays:
         assert arrays["embeddings"].dtype == np.float16
@@ -121,6 +121,24 @@ def test_what_is_kept_of_a_light_run(whole, tmp_path):
     assert small.name == large.name != ""
     directions = torch.nn.functional.normalize(large.embeddings, dim=1)
     torch.testing.assert_close(small.embeddings.float(), directions, rtol=0, atol=1e-3)
+
+
+def test_a_light_run_knows_how_near_its_embeddings_were_to_a_simplex(whole, tmp_path):
+    light = replace(whole, folder=RunFolder(lighten(whole.folder.path, tmp_path / "light", embeddings=False)))
+    for split in ("train", "test"):
+        rows = torch.nn.functional.normalize(whole.embeddings(split).embeddings.double(), dim=1).numpy()
+        labels = whole.embeddings(split).labels.numpy()
+        means = np.stack([rows[labels == c].mean(axis=0) for c in np.unique(labels)])
+        centred = means - means.mean(axis=0)
+        centred /= np.linalg.norm(centred, axis=1, keepdims=True)
+        across = (centred @ centred.T)[~np.eye(len(means), dtype=bool)]
+        towards = np.einsum("nd,nd->n", rows, (means / np.linalg.norm(means, axis=1, keepdims=True))[labels])
+        for fit in (light.simplex_fit(split), whole.simplex_fit(split)):
+            assert fit.deviation == pytest.approx(np.abs(across + 1 / (len(means) - 1)).mean(), rel=1e-5)
+            assert fit.collapse == pytest.approx(towards.mean(), rel=1e-5)
+    assert is_light(light.folder)
+    with pytest.raises(InputError, match="light run, without test embeddings"):
+        light.embeddings("test")
 
 
 def test_a_run_is_light_from_its_last_file_on(whole, tmp_path):

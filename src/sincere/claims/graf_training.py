@@ -9,7 +9,6 @@ from sincere.claims.objectives import Side, accuracy, contrastive, counted, diff
 from sincere.claims.pictures import COLOURS
 from sincere.claims.record import Measured, Verdict
 from sincere.claims.statistics import covers_zero, over_seeds, with_fisher_interval
-from sincere.geometry import neural_collapse, simplex_conditions
 from sincere.train import OptimizerConfig, ScheduleConfig, ViewsConfig
 
 if TYPE_CHECKING:
@@ -165,13 +164,11 @@ def closeness(conditions: Conditions) -> Outcome:
 def _places(one: Experiment, key: tuple[str, bool], side: Side) -> list[Closeness]:
     made = []
     for seed, run, top1 in zip(one.seeds, side.runs, side.top1(one.probe), strict=True):
-        train, test = run.embeddings("train"), run.embeddings("test")
-        deviations = neural_collapse(train).nc2_maximal, neural_collapse(test).nc2_maximal
-        within = simplex_conditions(train).within_collapse
-        assert deviations[0] is not None  # every class has samples
-        assert deviations[1] is not None
-        assert within is not None
-        made.append(Closeness(*key, seed, deviations[0], deviations[1], within, 100 - top1))
+        train, test = run.simplex_fit("train"), run.simplex_fit("test")
+        assert train.deviation is not None  # every class has samples
+        assert train.collapse is not None
+        assert test.deviation is not None
+        made.append(Closeness(*key, seed, train.deviation, test.deviation, train.collapse, 100 - top1))
     return made
 
 

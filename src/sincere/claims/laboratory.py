@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sincere.claims.light_runs import is_light
+from sincere.claims.simplex_fit import FILE, SimplexFit, read_fits, simplex_fit
 from sincere.data import Splits
 from sincere.embeddings import EmbeddingSet
 from sincere.errors import InputError
@@ -42,6 +43,12 @@ class Trained:
                 "and the same command trains it anew."
             )
         return EmbeddingSet.load(found)
+
+    def simplex_fit(self, split: Split) -> SimplexFit:
+        """How near these embeddings are to a simplex, which light runs know of splits that they do not hold."""
+        if is_light(self.folder):
+            return read_fits(self.folder.path / FILE)[split]
+        return simplex_fit(self.embeddings(split))
 
     def epoch_losses(self) -> list[float]:
         """Mean training loss of each epoch."""
