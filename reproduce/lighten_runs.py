@@ -16,7 +16,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
     parser.add_argument("--out", type=Path, default=OUT, help="where the light runs go")
-    parser.add_argument("--without-embeddings", action="store_true", help="keep errors, losses and nearness to a simplex")
+    parser.add_argument(
+        "--without-embeddings", action="store_true", help="keep errors, losses and nearness to a simplex"
+    )
     given = parser.parse_args()
     for run in given.runs:
         light = lighten(run, given.out / run.name, embeddings=not given.without_embeddings)
