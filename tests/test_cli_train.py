@@ -238,6 +238,18 @@ class TestForecast:
         monkeypatch.setattr("sincere.cli.forecast.PATIENCE", 60.0)
         assert forecast(config, splits) == pytest.approx(10 * dealt * 3.0 / first)
 
+    @pytest.mark.parametrize("patience", [2.06, 100.0], ids=["from small steps", "from whole ones"])
+    def test_what_a_step_takes_whatever_its_size_is_not_taken_for_every_sample(self, patience, data, monkeypatch):
+        """As with texts, whose table of words takes longer than a few of them: 16 times as long was forecast."""
+        monkeypatch.setattr("sincere.cli.forecast._seconds", lambda session, batch: 1.0 + 0.01 * len(batch))
+        for name, number in (("TRIED", 2), ("GROWTH", 2), ("PATIENCE", patience)):
+            monkeypatch.setattr(f"sincere.cli.forecast.{name}", number)
+        splits = open_data(str(data))
+        batches = [len(batch) for batch in ClassBatches(splits.train.labels, batch_size=16, seed=0).batches(0)]
+        config = TrainConfig(batches=BatchesConfig(16), epochs=10, compute=ComputeConfig("cpu"))
+        expected = 10 * sum(batches) * (1.0 + 0.01 * batches[0]) / batches[0]
+        assert forecast(config, splits) == pytest.approx(expected)
+
     def test_it_leaves_the_run_alone(self, data):
         done("train", data, *FAST, "--out", "told")
         done("train", data, *FAST, "--out", "untold", "--quiet")

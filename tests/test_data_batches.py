@@ -181,6 +181,8 @@ def test_shuffled_batches_need_samples():
     assert "rather than 64" in ShuffledBatches(10, batch_size=64).notes[0]
     with pytest.raises(InputError, match="at least 2 samples: got 1"):
         ShuffledBatches(1, batch_size=4)
+    with pytest.raises(OptionError, match=r"how many there are.*got Tensor. Pass len\(labels\)"):
+        ShuffledBatches(torch.arange(20), batch_size=4)
 
 
 @pytest.mark.parametrize("sampler", ["shuffled", "classes"])

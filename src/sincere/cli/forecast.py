@@ -16,8 +16,8 @@ from sincere.train.session import Session, build_session
 
 SHORT = 30.0  # seconds up to which nothing needs to be said
 LONG = 1800.0  # seconds from which on something is said about making it shorter
-TRIED = 8  # samples of the steps that are tried first
-PATIENCE = 4.0  # seconds that a whole step may take to be tried too
+TRIED, GROWTH = 8, 4  # samples of the steps that are tried first, and how many times as many come next
+PATIENCE = 4.0  # seconds that the next larger step may take to be tried too
 ENOUGH, MOST = 1.5, 5  # seconds of whole steps, and how many of them
 SIDES = (64, 32)  # pixels that larger images are advised to be reduced to
 
@@ -39,17 +39,33 @@ def forecast(config: TrainConfig, data: Splits) -> float | None:
 
 
 def _seconds_a_sample(session: Session, batch: Tensor) -> float:
-    """Of a step with this batch; by one with some of it where the whole would take long."""
+    """Of a step with this batch; by steps with more and more of it where the whole would take long."""
     session.parts.network.train()
-    some = batch[:TRIED]
-    _seconds(session, some)  # the first one also sets up what later ones reuse
-    taken = _seconds(session, some)
-    if taken * len(batch) / len(some) > PATIENCE:
-        return taken / len(some)
-    times = [_seconds(session, batch)]
+    _seconds(session, batch[:TRIED])  # the first one also sets up what later ones reuse
+    tried = [(min(TRIED, len(batch)), _seconds(session, batch[:TRIED]))]
+    while tried[-1][0] < len(batch):
+        size, taken = tried[-1]
+        larger = min(GROWTH * size, len(batch))
+        if taken * larger / size > PATIENCE:
+            return extrapolated(tried, len(batch)) / len(batch)
+        tried.append((larger, _seconds(session, batch[:larger])))
+    times = [tried[-1][1]]
     while sum(times) < ENOUGH and len(times) < MOST:  # other programs' work comes in bursts
         times.append(_seconds(session, batch))
     return sum(times) / len(times) / len(batch)
+
+
+def extrapolated(tried: Sequence[tuple[int, float]], samples: int) -> float:
+    """Seconds of a step with so many samples, from what smaller ones took: part of it may not grow with them.
+
+    >>> extrapolated([(8, 1.0)], 80), extrapolated([(8, 1.0), (32, 1.5)], 80)
+    (10.0, 2.5)
+    """
+    size, taken = tried[-1]
+    if len(tried) == 1:
+        return taken * samples / size
+    smaller, less = tried[-2]
+    return taken + max(taken - less, 0.0) / (size - smaller) * (samples - size)
 
 
 def _seconds(session: Session, batch: Tensor) -> float:

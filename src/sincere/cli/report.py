@@ -21,7 +21,7 @@ Inputs = Annotated[
 ]
 File = Annotated[
     Path | None,
-    typer.Option("--out", help="The .html to write; report.html in the run, or beside the file.", show_default=False),
+    typer.Option("--out", help="The .html to write; report.html in the run, or here for several; FILE-report.html beside a file.", show_default=False),
 ]
 Train = Annotated[
     Path | None,
@@ -75,7 +75,7 @@ def report_on(
 
 
 def default_place(runs: list[Path]) -> Path:
-    """In the run, beside the file; beside the runs where there are several."""
+    """In the run, or beside the file; where there are several, in the current folder."""
     first = runs[0]
     if len(runs) > 1:
         return Path("report.html")

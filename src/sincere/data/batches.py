@@ -57,6 +57,11 @@ class ShuffledBatches:
         drop_last: bool = True,
     ) -> None:
         _check_sizes(batch_size, rank, world_size)
+        if isinstance(samples, bool) or not isinstance(samples, int):
+            raise OptionError(
+                f"samples must be how many there are, a whole number: got {type(samples).__name__}. Pass len(labels); "
+                "batches by class are ClassBatches."
+            )
         if samples < max(world_size, 2):
             raise InputError(f"batches need at least {max(world_size, 2)} samples: got {samples}.")
         self.samples, self.batch_size, self.drop_last = samples, min(batch_size, samples), drop_last
