@@ -21,7 +21,11 @@ Inputs = Annotated[
 ]
 File = Annotated[
     Path | None,
-    typer.Option("--out", help="The .html to write; report.html in the run, or here for several; FILE-report.html beside a file.", show_default=False),
+    typer.Option(
+        "--out",
+        help="The .html to write; report.html in the run, or here for several; FILE-report.html beside a file.",
+        show_default=False,
+    ),
 ]
 Train = Annotated[
     Path | None,
