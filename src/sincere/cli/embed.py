@@ -7,7 +7,7 @@ import typer
 
 from sincere.cli import options
 from sincere.cli.hints import as_typed
-from sincere.cli.output import say, tell, tell_json, working
+from sincere.cli.output import counted, say, tell, tell_json, working
 from sincere.cli.run_evaluation import check_finished
 from sincere.data import DataOptions, read_data
 from sincere.embeddings import load
@@ -69,7 +69,7 @@ def embed_data(
     for note in notes:
         say(f"note: {as_typed(note, ('label_column', 'input_column', 'unreadable'))}")
     told = {"path": str(place), "samples": len(made), "dim": made.embeddings.shape[1], "classes": made.class_names}
-    tell_json(told) if json else tell(f"{place}: {told['samples']:,} embeddings of dimension {told['dim']}")
+    tell_json(told) if json else tell(f"{place}: {counted(len(made), 'embedding')} of dimension {told['dim']}")
 
 
 def as_the_run(run: Path, data: str) -> DataOptions:

@@ -59,7 +59,7 @@ def tell_json(value: Any) -> None:
 
 def counted(number: int, one: str) -> str:
     """`1 epoch`, `3 epochs`."""
-    return f"{number} {one}" if number == 1 else f"{number} {one}s"
+    return f"{number} {one}" if number == 1 else f"{number:,} {one}s"
 
 
 @contextmanager
