@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from sincere.encoders import ENCODERS, EmbeddingModel, ProjectionHead, build_encoder, default_encoder, seeded
-from sincere.encoders.external import without_classifier
+from sincere.encoders.external import starts_from_weights, without_classifier, without_starting_weights
 from sincere.errors import InputError, OptionError
 
 SHAPES = {"image": (3, 9, 9), "array": (5,), "text": (4, 3), "sound": (900,)}
@@ -140,6 +140,10 @@ def test_timm(monkeypatch):
     for ours in ("in_chans", "num_classes"):
         with pytest.raises(OptionError, match=f"got {ours}=3. Leave it out"):
             build_encoder("timm:net", kind="image", shape=(1, 8, 8), **{ours: 3})
+    with pytest.raises(OptionError, match="pretrained of timm:net must be True or False: got 'no'"):
+        build_encoder("timm:net", kind="image", shape=(1, 8, 8), pretrained="no")
+    with pytest.raises(OptionError, match=r"timm's models take pretrained=true.* got weights='DEFAULT'"):
+        build_encoder("timm:net", kind="image", shape=(1, 8, 8), weights="DEFAULT")
 
 
 def test_torchvision(monkeypatch):
@@ -168,6 +172,46 @@ def test_torchvision(monkeypatch):
         OptionError, match=r"with weights='Net\.V1'\. ConnectionError: no route to the host\. What is not"
     ):
         built_for("torchvision:net", weights="Net.V1")
+    with pytest.raises(OptionError, match=r"found in .*checkpoints\.$"):
+        built_for("torchvision:net", weights="V1")
+    with pytest.raises(OptionError, match="must be one of 'V1', 'DEFAULT': got 'True'"):
+        built_for("torchvision:net", weights=True)
+    with pytest.raises(OptionError, match=r"take weights='DEFAULT', .* got pretrained=True"):
+        built_for("torchvision:net", pretrained=True)
+
+
+def test_a_long_complaint_of_a_library_is_cut_before_the_advice(monkeypatch):
+    """A network of a hundred layers is complained about a hundred times."""
+
+    def create_model(name, **options):
+        raise RuntimeError("size mismatch for layer.weight. " * 100)
+
+    library = types.SimpleNamespace(create_model=create_model, is_model="net".__eq__)
+    monkeypatch.setitem(sys.modules, "timm", library)
+    with pytest.raises(OptionError, match=r"size mismatch for .* …\. Look at its name and options\.$") as caught:
+        build_encoder("timm:net", kind="image", shape=(1, 8, 8))
+    assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize(
+    ("encoder", "options", "weights"),
+    [
+        ("timm:net", {"pretrained": True}, True),
+        ("timm:net", {"checkpoint_path": "net.pth"}, True),
+        ("timm:net", {"pretrained": False, "checkpoint_path": ""}, False),
+        ("timm:net", {}, False),
+        ("torchvision:net", {"weights": "DEFAULT"}, True),
+        ("torchvision:net", {"weights": None}, False),
+        ("package:factory", {"pretrained": True, "weights": "DEFAULT"}, False),
+    ],
+)
+def test_whether_a_network_starts_from_weights(encoder, options, weights):
+    assert starts_from_weights(encoder, options) is weights
+    assert not starts_from_weights(encoder, without_starting_weights(encoder, options))
+
+
+def test_a_run_whose_weights_torchvision_downloaded_in_its_old_way_is_still_loaded():
+    assert without_starting_weights("torchvision:net", {"pretrained": True, "a": 1}) == {"weights": None, "a": 1}
 
 
 def test_a_library_that_fails_while_it_is_imported_is_not_called_missing(monkeypatch, tmp_path):

@@ -2,6 +2,7 @@
 
 import csv
 import importlib
+from urllib.error import URLError
 
 import numpy as np
 import pytest
@@ -112,7 +113,11 @@ def test_timms_models_give_features(timm):
         ("timm:vit_tiny_patch16_224", {}, InputError, "Input height .32. doesn't match .* If it is made for images of"),
         ("timm:test_resnet", {"pretraned": True}, OptionError, "'pretraned'.* Did you mean 'pretrained'"),
         ("timm:test_resnet", {"num_classes": 3}, OptionError, "got num_classes=3. Leave it out"),
-        ("timm:test_resnet", {"checkpoint_path": "/no/such.pth"}, OptionError, "FileNotFoundError. What is not"),
+        ("timm:test_resnet", {"checkpoint_path": "/no/such.pth"}, OptionError, "FileNotFoundError. checkpoint_path"),
+        ("timm:test_resnet", {"weights": "DEFAULT"}, OptionError, "timm's models take pretrained=true"),
+        ("timm:test_resnet", {"pretrained": "yes"}, OptionError, "must be True or False: got 'yes'"),
+        ("torchvision:resnet18", {"pretrained": True}, OptionError, "torchvision's models take weights='DEFAULT'"),
+        ("torchvision:resnet18", {"weights": True}, OptionError, "'IMAGENET1K_V1', 'DEFAULT': got 'True'"),
         ("timm:local-dir:/no/such", {}, OptionError, "Config file not found: /no/such"),
     ],
 )
@@ -193,5 +198,67 @@ def test_a_run_is_loaded_without_the_weights_that_it_started_from(timm, tmp_path
     words = ("--encoder", "timm:test_resnet", "--set", f"encoder.options.checkpoint_path={start}", "--epochs", 1)
     done("train", "data.npz", *words, "--device", "cpu", "--out", "run")
     start.unlink()
-    assert load("run")(images[:3]).shape == (3, 128)
+    assert load("run")(images[:3]).shape == (3, 96), "the features: a pretrained network gets no new head"
     done("train", "--resume", "run")  # its last checkpoint has them all
+
+
+class TestWeightsOfAFile:
+    """`checkpoint_path`: whoever has weights has them with the classifier that they were trained with."""
+
+    @pytest.fixture
+    def kept(self, timm, tmp_path):
+        network = timm.create_model("test_resnet", num_classes=7)
+        torch.save(network.state_dict(), tmp_path / "kept.pth")
+        return network, tmp_path / "kept.pth"
+
+    def test_the_classifier_is_left_out(self, kept):
+        network, path = kept
+        encoder = built("timm:test_resnet", checkpoint_path=str(path)).eval()
+        images = torch.randn(2, 3, 32, 32)
+        network.eval().reset_classifier(0)
+        assert torch.equal(encoder(images), network(images))
+
+    def test_grey_images_are_seen_as_grey_ones_in_colour(self, kept):
+        network, path = kept
+        encoder = built("timm:test_resnet", (1, 32, 32), checkpoint_path=str(path)).eval()
+        grey = torch.randn(2, 1, 32, 32)
+        network.eval().reset_classifier(0)
+        torch.testing.assert_close(encoder(grey), network(grey.expand(2, 3, 32, 32)), rtol=1e-4, atol=1e-5)
+
+    def test_a_transformer_takes_images_of_another_size(self, timm, tmp_path):
+        torch.save(timm.create_model("test_vit", num_classes=7).state_dict(), tmp_path / "kept.pth")
+        encoder = built("timm:test_vit", checkpoint_path=str(tmp_path / "kept.pth"), img_size=32)
+        assert encoder(torch.randn(2, 3, 32, 32)).shape == (2, encoder.feature_dim)
+
+    @pytest.mark.parametrize("shape", [(3, 32, 32), (1, 32, 32)])
+    def test_a_file_of_another_network_is_refused(self, timm, shape, tmp_path, caplog):
+        """Also one that has all names of this one and more, and one with a prefix; timm would take both."""
+        large, path = timm.create_model("resnet34", num_classes=7).state_dict(), tmp_path / "other.pth"
+        torch.save(large, path)
+        with pytest.raises(OptionError, match=r"weights of timm:resnet18 under timm's names: 80 names .*'layer1\.2"):
+            built("timm:resnet18", shape, checkpoint_path=str(path))
+        torch.save({"state_dict": {f"backbone.{name}": value for name, value in large.items()}}, path)
+        with pytest.raises(OptionError, match=r"other\.pth must hold .*'backbone\.bn1\.bias'"):
+            built("timm:resnet34", shape, checkpoint_path=str(path))
+        assert not caplog.records, "one sentence, and no list of names before it"
+
+    def test_what_is_no_file_of_weights_is_refused(self, timm, tmp_path):
+        (tmp_path / "junk.pth").write_text("hello")
+        with pytest.raises(OptionError, match=r"checkpoint_path must be a file of this network's weights"):
+            built("timm:test_resnet", checkpoint_path=str(tmp_path / "junk.pth"))
+
+
+def test_weights_that_cannot_be_downloaded(timm, torchvision, tmp_path, monkeypatch):
+    """Both libraries, with no host to reach: a sentence that says what else can be done."""
+    huggingface_hub = library("huggingface_hub")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(OptionError, match=r"can its host be reached\? .* checkpoint_path=FILE in place of pretrained"):
+        built("timm:resnet18", pretrained=True, cache_dir=str(tmp_path))
+
+    def no_host(*given, **named):
+        raise URLError("Name or service not known")
+
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setattr(torch.hub, "download_url_to_file", no_host)
+    with pytest.raises(OptionError, match=rf"URLError.* found in {tmp_path}/hub/checkpoints"):
+        built("torchvision:resnet18", weights="DEFAULT")

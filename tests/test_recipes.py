@@ -2,6 +2,7 @@
 
 import csv
 import importlib.util
+import inspect
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from sincere.cli.planning import planned
+from sincere.cli.train import train_model
 from sincere.data import LabelledData, open_data
 from sincere.encoders import build_encoder
 from sincere.errors import OptionError
@@ -214,6 +217,57 @@ def test_a_sentence_model_is_trained_in_few_and_small_steps():
     assert starting_point(texts, Given(optimizer="sgd", **named)).optimizer.lr == pytest.approx(0.5 / 8)
     other = starting_point(data("image", (3, 32, 32), 540), Given(encoder="timm:resnet18", device="cpu"))
     assert (other.optimizer.name, other.head.layers, other.epochs) == ("sgd", "auto", 300)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "options"),
+    [
+        ("timm:resnet18", {"pretrained": True}),
+        ("timm:resnet18", {"checkpoint_path": "resnet18.pth"}),
+        ("torchvision:resnet18", {"weights": "DEFAULT"}),
+    ],
+)
+def test_a_pretrained_network_is_trained_for_few_epochs_without_a_new_head(encoder, options):
+    photos, named = data("image", (3, 32, 32), 450), {"encoder": encoder, "device": "cpu"}
+    config = starting_point(photos, Given(encoder_options=options, **named))
+    assert (config.optimizer.name, config.optimizer.lr) == ("adamw", 3e-4)
+    assert (config.head.layers, config.batches.size, config.epochs) == ("none", 32, 30)
+    assert starting_point(data("image", (3, 32, 32), 9000), Given(encoder_options=options, **named)).epochs == 10
+    by_hand = starting_point(photos, Given(encoder_options=options, optimizer="sgd", **named))
+    assert by_hand.optimizer.lr == pytest.approx(0.5 / 16)
+    untrained = starting_point(photos, Given(encoder_options=dict.fromkeys(options), **named))
+    assert (untrained.optimizer.name, untrained.head.layers, untrained.epochs) == ("sgd", "auto", 300)
+
+
+def test_who_asks_for_dimensions_gets_them():
+    """A start without a head would have those of the features, whatever is asked for."""
+    photos, named = data("image", (3, 32, 32), 450), {"encoder": "timm:net", "encoder_options": {"pretrained": True}}
+    assert starting_point(photos, Given(dim=16, **named)).head.layers == "linear"
+    assert starting_point(photos, Given(dim=16, encoder="resnet18")).head.layers == "auto"
+
+
+def test_the_command_line_says_that_a_network_is_pretrained(tmp_path):
+    """Planned, not built: no library is needed for that."""
+    np.savez(tmp_path / "photos.npz", x=np.zeros((60, 32, 32, 3), dtype=np.uint8), y=np.arange(60) % 2)
+    words = dict.fromkeys(inspect.signature(train_model).parameters)
+    words |= {"data": str(tmp_path / "photos.npz"), "encoder": "timm:resnet18", "out": tmp_path / "run"}
+    for said, epochs, layers in (("true", 30, "none"), ("false", 300, "auto")):
+        plan = planned({**words, "set_": [f"encoder.options.pretrained={said}"]})
+        assert (plan.config.epochs, plan.config.head.layers) == (epochs, layers)
+    plan = planned({**words, "dim": 16, "set_": ["encoder.options.pretrained=true"]})
+    assert (plan.config.head.dim, plan.config.head.layers) == (16, "linear")
+
+
+def test_the_page_on_encoders_has_the_figures_of_the_pretrained_network():
+    with (ROOT / "benchmarks" / "results" / "pretrained_start.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    page = (ROOT / "docs" / "views-and-encoders.md").read_text(encoding="utf-8")
+    seeds = [row for row in rows if row["way"] == "its start"]
+    for row in (row for row in rows if row not in seeds):
+        shown = [f"{row[method]} % ({row[f'{method} interval']})" for method in ("knn", "linear")]
+        assert f"| {row['way']} | {shown[0]} | {shown[1]} |" in page
+    shown = [", ".join(row[method] for row in seeds) for method in ("knn", "linear")]
+    assert f"| its start, seeds 0 to {len(seeds) - 1} | {shown[0]} % | {shown[1]} % |" in page
 
 
 def test_the_page_on_encoders_has_the_figures_of_the_sentence_model():

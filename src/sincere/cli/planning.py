@@ -103,10 +103,12 @@ def _by_the_data(given: Settings) -> Planned:
     data = opened(TrainConfig.from_json(given).data)  # made whole, so that a mistake anywhere shows before data is read
     decided = Given(
         encoder=given.get("encoder", {}).get("name"),
+        encoder_options=given.get("encoder", {}).get("options", {}),
         optimizer=given.get("optimizer", {}).get("name"),
         batch=given.get("batches", {}).get("size"),
         epochs=given.get("epochs"),
         device=given.get("compute", {}).get("device"),
+        dim=given.get("head", {}).get("dim"),
     )
     side, options = reduced_side(data.train, decided), given.get("data", {}).get("options", {})
     if side is not None and "image_size" not in options:

@@ -3,12 +3,14 @@
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from textwrap import shorten
 from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, hub, nn
 
-from sincere.checks import check_choice, did_you_mean, imported_factory, shape_of
+from sincere.checks import check_choice, check_flag, did_you_mean, imported_factory, shape_of
 from sincere.encoders.shapes import IMAGE, check_batch, check_shape, check_whole
 from sincere.errors import InputError, OptionError
 
@@ -100,18 +102,28 @@ def from_library(
         raise
     except Exception as error:  # networks, hubs, files and assertions: no list of what libraries raise is complete
         given = f" with {', '.join(f'{option}={value!r}' for option, value in options.items())}" if options else ""
-        advice = (
-            "What is not on this machine is downloaded: is the name right, and can its host be reached?"
-            if isinstance(error, OSError)
-            else "Look at its name and options."
-        )
         came = _sentence(f"{type(error).__name__}: {error}")
-        raise OptionError(f"{what} cannot be built{given}. {came} {advice}") from error
+        raise OptionError(f"{what} cannot be built{given}. {came} {_advice(error, what, options)}") from error
+
+
+def _advice(error: Exception, what: str, options: Mapping[str, object]) -> str:
+    """What to do where a library could not build a network."""
+    if options.get("checkpoint_path"):
+        return (
+            "checkpoint_path must be a file of this network's weights, as torch.save(network.state_dict(), …) has it."
+        )
+    if not isinstance(error, OSError):
+        return "Look at its name and options."
+    elsewhere = {
+        "timm": " Weights in a file of yours need no host: checkpoint_path=FILE in place of pretrained.",
+        "torchvision": f" A file of weights that you fetch elsewhere is found in {hub.get_dir()}/checkpoints.",
+    }.get(what.partition(":")[0], "")
+    return f"What is not on this machine is downloaded: is the name right, and can its host be reached?{elsewhere}"
 
 
 def _sentence(error: object) -> str:
-    """What another library says, on one line and with a full stop."""
-    return " ".join(str(error).split()).rstrip(".:") + "."
+    """What another library says, on one line and with a full stop; a list of all weights would hide what follows."""
+    return shorten(str(error), 400, placeholder=" …").rstrip(".:") + "."
 
 
 def unknown_model(library: str, name: str, models: Iterable[str]) -> OptionError:
@@ -123,7 +135,7 @@ def unknown_model(library: str, name: str, models: Iterable[str]) -> OptionError
 
 
 def from_timm(name: str, shape: tuple[int, ...], **options: Any) -> nn.Module:
-    """A timm model without its classifier; `pretrained=True` downloads its weights."""
+    """A timm model without its classifier; `pretrained=True` downloads its weights, `checkpoint_path` has them."""
     check_shape(f"timm:{name}", shape, IMAGE)
     timm = installed("timm", extra="vision")
     if ":" not in name and not timm.is_model(name):  # with a colon it lies on a hub or in a folder
@@ -134,8 +146,41 @@ def from_timm(name: str, shape: tuple[int, ...], **options: Any) -> nn.Module:
                 f"timm:{name} is built for the channels of the data and without a classifier, so that {ours} is no "
                 f"option: got {ours}={options[ours]!r}. Leave it out."
             )
-    network = from_library(f"timm:{name}", timm.create_model, name, options, in_chans=shape[0], num_classes=0)
-    return External(network, shape)
+    check_flag(f"pretrained of timm:{name}", options.get("pretrained", False))
+    if "weights" in options:
+        raise OptionError(
+            f"timm's models take pretrained=true, or checkpoint_path=FILE, and torchvision's take weights: got "
+            f"weights={options['weights']!r} for timm:{name}."
+        )
+    make = timm.create_model if not options.get("checkpoint_path") else partial(_from_file, timm)
+    return External(from_library(f"timm:{name}", make, name, options, in_chans=shape[0], num_classes=0), shape)
+
+
+def _from_file(timm: Any, name: str, *, checkpoint_path: str, **options: Any) -> nn.Module:
+    """A timm model with the weights of a file, which may have a classifier and other channels or sizes of images.
+
+    timm adapts weights that it downloads, and takes those of `checkpoint_path` as they are: where these do not fit,
+    they are given to it in place of a download. It then ignores names that it does not find, which we do not.
+    """
+    try:
+        return cast(nn.Module, timm.create_model(name, checkpoint_path=checkpoint_path, **options))
+    except RuntimeError as error:
+        if "Error(s) in loading state_dict" not in str(error):
+            raise
+    options["pretrained"] = False
+    plain: Any = timm.create_model(name, **options)
+    classifier = plain.pretrained_cfg.get("classifier") or ()
+    dropped = {classifier} if isinstance(classifier, str) else set(classifier)
+    found = {key for key in timm.models.load_state_dict(checkpoint_path) if key.rpartition(".")[0] not in dropped}
+    wrong = sorted(key for key in plain.state_dict().keys() ^ found if not key.endswith("num_batches_tracked"))
+    if wrong:
+        raise OptionError(
+            f"{checkpoint_path} must hold the weights of timm:{name} under timm's names: {len(wrong):,} names are in "
+            f"one of the two alone, as {wrong[0]!r}. Name the network that the file is of."
+        )
+    asked = options.pop("pretrained_cfg_overlay", None) or {}
+    here = {**asked, "file": checkpoint_path, "custom_load": False}
+    return cast(nn.Module, timm.create_model(name, **{**options, "pretrained": True, "pretrained_cfg_overlay": here}))
 
 
 def from_torchvision(name: str, shape: tuple[int, ...], **options: Any) -> nn.Module:
@@ -146,11 +191,23 @@ def from_torchvision(name: str, shape: tuple[int, ...], **options: Any) -> nn.Mo
     models = installed("torchvision.models", extra="vision")
     if name.lower() not in (known := models.list_models(module=models)):  # without those that find or cut out things
         raise unknown_model("torchvision", name, known)
-    if isinstance(weights := options.get("weights"), str):
+    if "pretrained" in options:
+        raise OptionError(
+            f"torchvision's models take weights='DEFAULT', and timm's take pretrained: got "
+            f"pretrained={options['pretrained']!r} for torchvision:{name}."
+        )
+    if (weights := options.get("weights")) is not None:
         choices = models.get_model_weights(name).__members__
-        check_choice(f"weights of torchvision:{name}", weights.rpartition(".")[2], choices)
+        check_choice(f"weights of torchvision:{name}", str(weights).rpartition(".")[2], choices)
     network = from_library(f"torchvision:{name}", models.get_model, name, options)
     return External(without_classifier(without_auxiliaries(network)), shape)
+
+
+def starts_from_weights(encoder: str, options: Mapping[str, Any]) -> bool:
+    """Does a network of images begin with weights that somebody trained?"""
+    library = encoder.partition(":")[0]
+    named = {"timm": ("pretrained", "checkpoint_path"), "torchvision": ("weights",)}.get(library, ())
+    return any(options.get(option) for option in named)
 
 
 def without_starting_weights(encoder: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,8 +215,9 @@ def without_starting_weights(encoder: str, options: Mapping[str, Any]) -> dict[s
     library, _, name = encoder.partition(":")
     if library == "timm":
         return {option: value for option, value in options.items() if option not in ("pretrained", "checkpoint_path")}
-    if library != "torchvision" or options.get("weights") is None:
+    if library != "torchvision" or not (options.get("weights") or options.get("pretrained")):
         return dict(options)
+    options = {option: value for option, value in options.items() if option != "pretrained"}  # in runs of before
     # These two prepare their inputs in another way if they have torchvision's weights.
     way = {"transform_input": True} if name.lower() in ("googlenet", "inception_v3") else {}
     return {**way, **options, "weights": None}

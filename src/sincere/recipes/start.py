@@ -8,6 +8,7 @@ import torch
 from sincere.data import LabelledData
 from sincere.encoders import default_encoder
 from sincere.encoders.build import LARGE
+from sincere.encoders.external import starts_from_weights
 from sincere.train import (
     BatchesConfig,
     ComputeConfig,
@@ -66,6 +67,10 @@ WITHOUT_GPU = {
 CPU_WORK = 800.0  # seconds of one core: some seven minutes on two
 CPU_SIDE = 64  # pixels that large images are reduced to: a CPU learns more from them in the same time
 NETWORKS = Start(steps=8000, epochs=(30, 300), optimizer="sgd")  # ResNets, and whatever else is named
+# One whose weights somebody trained on other images: a tenth of the steps, and no new head, which would have to learn
+# from few images what the features know already. benchmarks/pretrained_start.py measures it, with weak weights, for
+# which 1e-3 is better; good ones have more to lose.
+PRETRAINED = Start(steps=400, epochs=(10, 30), batch=64, lr=3e-4, head=HeadConfig("none"))
 
 # The full rate, by optimizer; that of SGD and LARS is for batches of 512 and grows with them.
 OPTIMIZERS = {
@@ -85,6 +90,8 @@ class Given:
     batch: int | None = None
     epochs: int | None = None
     device: str | None = None
+    dim: int | None = None
+    encoder_options: dict[str, Any] = field(default_factory=dict)
 
 
 def starting_point(data: LabelledData, given: Given | None = None) -> TrainConfig:
@@ -99,14 +106,15 @@ def starting_point(data: LabelledData, given: Given | None = None) -> TrainConfi
     gpu, views = _on_gpu(given), ViewsConfig()
     name = given.encoder or default_encoder(data.kind, data.form.shape, gpu=gpu)
     ours = given.encoder is None and not gpu  # who names a network knows what it costs
-    start = (WITHOUT_GPU if ours else {}).get(name) or STARTS.get(name.partition(":")[0], NETWORKS)
+    named = PRETRAINED if starts_from_weights(name, given.encoder_options) else NETWORKS
+    start = (WITHOUT_GPU if ours else {}).get(name) or STARTS.get(name.partition(":")[0], named)
     size = given.batch or batch_size(len(data), start.batch)
     epochs = given.epochs or _epochs(start, data, size, views.count)
     return TrainConfig(
         batches=BatchesConfig(size),
         views=views,
         encoder=EncoderConfig(name, start.options),
-        head=start.head,
+        head=_head(start, given),
         optimizer=_optimizer(given.optimizer or start.optimizer, size, start),
         schedule=ScheduleConfig(warmup_epochs=round(WARMUP * epochs, 2)),
         compute=_compute(data, start, gpu=gpu),
@@ -134,6 +142,11 @@ def batch_size(samples: int, largest: int) -> int:
 
 def _on_gpu(given: Given) -> bool:
     return torch.cuda.is_available() and given.device != "cpu"
+
+
+def _head(start: Start, given: Given) -> HeadConfig:
+    """Without a head the embeddings have as many dimensions as the features: who asks for others needs a layer."""
+    return HeadConfig("linear") if start.head.layers == "none" and given.dim is not None else start.head
 
 
 def _epochs(start: Start, data: LabelledData, batch: int, views: int) -> int:
