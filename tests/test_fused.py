@@ -72,6 +72,9 @@ CASES = {
     "one class": Case("eps_supinfonce", (40, 4), one_class, way="sorting"),
     "singletons": Case("supcon_in", (40, 4), torch.arange, {"reduction": "mean_all"}),
     "uneven classes": Case("eps_supinfonce", (127, 16), skewed, {"reduction": "mean_all"}, weighted=True),
+    "unlabelled, mean of all": Case(
+        "sincere", (30, 3), with_unlabelled, {"reduction": "mean_all"}, label_dtype=torch.int8, weighted=True
+    ),
     "a whole tile": Case("decoupled", (128, 20), with_unlabelled, {"ignored_as_negatives": True}, learned=True),
     "one more": Case("supcon_in", (129, 3), with_unlabelled, {"reduction": "none"}, "chunks", weighted=True),
     "chunks": Case("sincere", (300, 16), skewed, {"ignore_label": 9}, "chunks", label_dtype=torch.int16),

@@ -166,7 +166,7 @@ def _backward_operator(
     grad: Tensor, rows: Tensor, temperature: Tensor | None, number: float, plan: str, workspace: Tensor
 ) -> tuple[Tensor, Tensor]:
     given = number if temperature is None else temperature
-    program = _engine().backward_program(rows, given, Plan.read(plan))
+    program = _engine().backward_program(rows, given, Plan.read(plan), workspace)
     with _engine().launch.on_device_of(rows):  # autograd sees to that in eager code
         of_rows, of_temperature = program.backward(grad, rows, given, workspace)
     return of_rows, rows.new_zeros(()) if of_temperature is None else of_temperature

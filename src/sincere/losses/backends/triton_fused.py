@@ -13,7 +13,7 @@ from torch import Tensor
 from sincere.losses.backends import triton_launch as launch
 from sincere.losses.backends import triton_order, triton_rows
 from sincere.losses.backends.fused import Plan
-from sincere.losses.backends.triton_launch import LN2, FusedLoss, Launch, Precision
+from sincere.losses.backends.triton_launch import LN2, PRECISIONS, FusedLoss, Launch, Precision
 from sincere.losses.backends.triton_wide import WideGradient
 from sincere.losses.relation import exchanged
 from sincere.losses.tf32 import allows_tf32
@@ -29,9 +29,11 @@ PLACES, NUMBERS, COEFFICIENTS, FACTOR = 5, 10, 7, 9  # triton_rows.py says what 
 class Program:
     """Everything about a fused loss that does not change while shapes, types and options stay the same."""
 
-    def __init__(self, plan: Plan, n: int, dim: int, dtype: torch.dtype, learned: bool) -> None:
+    def __init__(
+        self, plan: Plan, n: int, dim: int, dtype: torch.dtype, learned: bool, how: Precision | None = None
+    ) -> None:
         self.plan, self.n, self.dim, self.dtype = plan, n, dim, dtype
-        how = self.how = precision_of(plan, dtype)
+        how = self.how = how or precision_of(plan, dtype)
         self.size, self.width = padded_shape(n, dim, how)
         combination = plan.combination
         *coefficients, margin, needs_negatives = combination.numbers()
@@ -198,16 +200,17 @@ def remember(plan: Plan, key: tuple[object, ...], program: Program) -> None:
     plan.programs[key] = program
 
 
-def backward_program(rows: Tensor, temperature: Tensor | float, plan: Plan) -> Program:
+def backward_program(rows: Tensor, temperature: Tensor | float, plan: Plan, workspace: Tensor) -> Program:
     """A program for the backward pass alone, where the one of the forward pass is not at hand."""
+    n, dim = rows.shape
+    how = precision_that_filled(workspace, plan, n, dim, rows.dtype)
     key = (
         "backward", rows.shape, rows.dtype, rows.device, rows.stride(0), rows.data_ptr() % 16,
-        allows_tf32(), None if isinstance(temperature, float) else temperature.dtype,
+        how, None if isinstance(temperature, float) else temperature.dtype,
     )  # fmt: skip
     if key not in plan.programs:
-        n, dim = rows.shape
         learned = isinstance(temperature, Tensor)
-        remember(plan, key, Program(plan, n, dim, rows.dtype, learned=learned))
+        remember(plan, key, Program(plan, n, dim, rows.dtype, learned, how))
     program: Program = plan.programs[key]
     return program
 
@@ -215,6 +218,12 @@ def backward_program(rows: Tensor, temperature: Tensor | float, plan: Plan) -> P
 def precision_of(plan: Plan, dtype: torch.dtype) -> Precision:
     """Float16 stands in for TF32 where nothing can leave its range: unit rows, and anchors that weigh alike."""
     return Precision.named(NAMES[dtype], plan.cosine and not plan.weighted)
+
+
+def precision_that_filled(workspace: Tensor, plan: Plan, n: int, dim: int, dtype: torch.dtype) -> Precision:
+    """The forward pass's: torch's setting may be another by now, and rows in half as many bytes would be misread."""
+    choices = (precision_of(plan, dtype), PRECISIONS["float16"], PRECISIONS["float32"])
+    return next(how for how in choices if piece_ends(*padded_shape(n, dim, how), how)[2] == workspace.numel())
 
 
 def padded_shape(n: int, dim: int, how: Precision) -> tuple[int, int]:
