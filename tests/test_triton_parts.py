@@ -31,6 +31,16 @@ def value_and_gradient(loss, z, labels, **options):
     return [value.detach(), torch.autograd.grad(value, z)[0]]
 
 
+@pytest.mark.parametrize("loss", [SF.sincere, SF.supcon])
+def test_every_loop_over_tiles_goes_round(loss):
+    """Tiles of 64 columns: whole ones before and behind the classes' range, some of one class with all of the rows on
+    either side of the rows' own, and a last one that holds a single column."""
+    labels = torch.arange(3, device=DEVICE).repeat_interleave(torch.tensor([40, 200, 81], device=DEVICE))
+    z = torch.randn(321, 3, device=DEVICE)
+    truth = value_and_gradient(loss, z.double(), labels, backend="dense", reduction="sum")
+    assert_close(value_and_gradient(loss, z, labels, backend="triton", reduction="sum"), truth, 2e-5)
+
+
 @pytest.mark.parametrize("way", ["counting", "chunks"])
 def test_class_order_in_several_rounds(way, monkeypatch):
     """Places are counted 256 rows at a time, or searched for in 64 chunks at a time: here in two."""
