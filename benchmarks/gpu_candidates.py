@@ -95,7 +95,6 @@ PEERS = peers()
 OURS = ("main", "widths", "classes")
 # SINCERE stands among them for the ratio.
 SET_LOSSES = {
-    "ours set loss, saddle point": step_of(SF.set_nce, temperature=TEMPERATURE, method="saddle"),
     "ours set loss, whole by kernels": step_of(SF.set_nce, temperature=TEMPERATURE, method="saddle", backend="triton"),
     "ours set loss, CUDA graph": step_of(SF.set_nce, temperature=TEMPERATURE, method="saddle"),
     "ours set loss, no kernels": step_of(SF.set_nce, temperature=TEMPERATURE, method="saddle", backend="tiled"),

@@ -277,13 +277,11 @@ def test_leaves_the_rest_to_the_general_path(options, taken):
 
 
 @pytest.mark.parametrize("backend", ["auto", "triton"])
-def test_auto_takes_them_once_a_gpu_has_run_them(backend, monkeypatch):
+def test_auto_takes_them_where_they_can_run(backend, monkeypatch):
     module = importlib.import_module("sincere.losses.set_nce")
-    monkeypatch.setattr(module, "kernels_take_whole_loss", lambda *arguments: True)
-    for tried in (False, True):
-        monkeypatch.setattr(module, "WHOLE_BY_DEFAULT", tried)
-        taken = module._kernels_take_whole(*drawn(70, 3), settings_from({"backend": backend}), "saddle")
-        assert taken == (tried or backend == "triton")
+    for can in (False, True):
+        monkeypatch.setattr(module, "kernels_take_whole_loss", lambda *arguments, can=can: can)
+        assert module._kernels_take_whole(*drawn(70, 3), settings_from({"backend": backend}), "saddle") == can
 
 
 def test_programs_are_not_mixed_up(monkeypatch):
@@ -304,6 +302,19 @@ def test_programs_are_not_mixed_up(monkeypatch):
     for call, earlier in zip(reversed(calls), reversed(together), strict=True):
         assert all(torch.equal(a, b) for a, b in zip(results(*call[:2], **call[2]), earlier, strict=True))
     assert len(triton_set_program.PROGRAMS) == 1
+
+
+@pytest.mark.skipif(DEVICE != "cuda", reason="needs a CUDA device")
+@pytest.mark.gpu
+def test_first_thing_in_a_process():
+    """No other kernel has run before, neither in this thread nor in that of the backward pass: no warning of cuBLAS."""
+    code = """
+import warnings, torch, sincere.functional as SF
+warnings.simplefilter("error", UserWarning)
+z, labels = torch.eye(100, device="cuda", requires_grad=True), torch.arange(100, device="cuda") % 3
+SF.set_nce(z, labels).backward()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
 COMPILE = """

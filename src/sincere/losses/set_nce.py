@@ -17,9 +17,6 @@ Method = Literal["auto", "exact", "saddle"]
 METHODS = get_args(Method)
 PLAIN = (Tensor, torch.nn.Parameter)
 TRACED = torch._C._TorchDispatchModeKey.PROXY
-# Kernels for the whole loss agree with float64 in Triton's interpreter and compile, but no GPU has run them yet. Until
-# one has, "auto" takes those for the rows of logits alone, which an H200 has run, and backend="triton" takes these.
-WHOLE_BY_DEFAULT = False
 
 
 @loss_function
@@ -79,8 +76,6 @@ def _kernels_take_whole(embeddings: Tensor, labels: Tensor, settings: Settings, 
     """Can kernels go from these embeddings to the reduced loss? They do so in eager code alone: a graph that is
     compiled or traced, fake tensors, and every mistake go the general way, and so do losses that are not reduced."""
     if method == "exact" or settings.reduction == "none" or settings.check_finite:
-        return False
-    if settings.backend == "auto" and not WHOLE_BY_DEFAULT:
         return False
     if torch.compiler.is_compiling() or type(embeddings) not in PLAIN or torch._C._get_dispatch_mode(TRACED):
         return False

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import log
+from threading import local
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from sincere.losses.statistics import Statistic
 from sincere.losses.tf32 import allows_tf32
 
 LN2 = log(2.0)
+THREAD = local()
 PAD = 128  # rows are padded to a multiple of every tile's height and width
 WIDEST = 256  # embeddings up to this dimension stay in registers; wider ones are read DK at a time
 
@@ -73,6 +75,17 @@ def on_device_of(rows: Tensor) -> AbstractContextManager[None]:
     if rows.is_cuda and rows.device.index != torch.cuda.current_device():
         return torch.cuda.device(rows.device)
     return nullcontext()
+
+
+def use_before_cublas(device: torch.device) -> None:
+    """Let a launch of torch's be the first thing that this thread does on a GPU.
+
+    The thread of a backward pass is autograd's own. Where cuBLAS is the first to use the device in it, torch warns that
+    there was no context, and then makes one.
+    """
+    if device.type == "cuda" and device not in THREAD.__dict__.setdefault("used", set()):
+        torch.zeros((), device=device)
+        THREAD.used.add(device)
 
 
 class Launch:

@@ -17,7 +17,7 @@ from sincere.losses.backends.row_blocks import row_blocks
 from sincere.losses.backends.set_rows import refuse_forward_mode, refuse_second_derivative
 from sincere.losses.backends.transforms import LastDerivative
 from sincere.losses.backends.triton_fused import row_block
-from sincere.losses.backends.triton_launch import Launch, interpreted, on_device_of
+from sincere.losses.backends.triton_launch import Launch, interpreted, on_device_of, use_before_cublas
 from sincere.losses.backends.triton_set_launch import held_rows, rows_of
 from sincere.losses.options import Settings, full_precision
 from sincere.losses.relation import Relation
@@ -112,6 +112,7 @@ class Program:
     ) -> tuple[Tensor, Tensor | None]:
         """∂L/∂embeddings; and, where the temperature is a tensor, every embedding's share of the gradient of it."""
         rows, _, usable, numbers = saved
+        use_before_cublas(rows.device)
         gradient = self._of_rows(grad, saved)
         result = torch.empty((self.n, self.dim), dtype=dtype, device=rows.device)
         radial = torch.empty(self.n, dtype=torch.float32, device=rows.device) if self.plan.learned else None
