@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 from sincere.claims import CLAIMS, kept_results
 from sincere.claims.claim import Conditions, Outcome
-from sincere.claims.experiments import few_digits
+from sincere.claims.experiments import Experiment, few_digits
 from sincere.claims.laboratory import Laboratory
 from sincere.claims.light_runs import lighten
 from sincere.claims.record import Measured
@@ -48,6 +48,16 @@ def config(arrays):
 @pytest.fixture(scope="module")
 def run(arrays, tmp_path_factory):
     return Laboratory(tmp_path_factory.mktemp("runs"), "off").trained("one", config(arrays))
+
+
+def test_long_runs_can_be_kept_as_soon_as_each_is_done(arrays, tmp_path):
+    """A machine may be gone before the claim has all of its runs."""
+    for form in ("quick", "full"):
+        conditions = Conditions(form, 0, Laboratory(tmp_path / form, "off"))
+        one = Experiment("blobs", "blobs", (0,), config(arrays), "linear", conditions)
+        done = one.run("sincere", 0)
+        assert done.folder.evaluation.exists() == (form == "full")
+    assert lighten(done.folder.path, tmp_path / "light").is_dir()
 
 
 ASKED = EvaluationOptions(methods=METHODS, draws=100)

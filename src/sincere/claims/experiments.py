@@ -45,7 +45,10 @@ class Experiment:
         """Trained with any other settings, under a name of its own."""
         name = f"{self.data}{'-fast' if self.conditions.form == 'fast' else ''}-{name}"
         self.conditions.say(f"run {name}")
-        return self.conditions.laboratory.trained(name, config)
+        run = self.conditions.laboratory.trained(name, config)
+        if self.conditions.full:
+            self.evaluation(run)  # now, not after the next run's hour: only what is evaluated can be made light
+        return run
 
     def runs(self, loss: LossName) -> Iterator[Trained]:
         for seed in self.seeds:
