@@ -28,7 +28,8 @@ from sincere.bench.problem import Problem
 from sincere.embeddings import EmbeddingSet
 from timing import Row, print_table, provenance
 
-TARGET_SECONDS, TARGET_MIB = 60, 1024  # at n = 60,000, d = 128, on two cores
+TARGET_SECONDS, TARGET_MIB = 60, 1024  # of `describe`, at these n, d and threads
+TARGET_N, TARGET_D, TARGET_THREADS = 60_000, 128, 2
 INSTRUMENTS: dict[str, Callable[[EmbeddingSet, EmbeddingSet], object]] = {
     "describe": lambda train, test: geometry.describe(test),
     "describe, with a head": lambda train, test: geometry.describe(test, train=train),
@@ -62,13 +63,22 @@ def main() -> None:
         print(f"\nn = {problem.n:,}, d = {problem.d}, {classes} classes, {options.threads} threads\n", flush=True)
         found = [{"instrument": name, **in_fresh_process(name, problem, options.threads)} for name in chosen]
         print_table(found)
-        for row in found[:1]:
-            met = row["seconds"] < TARGET_SECONDS and row["peak MiB"] < TARGET_MIB
-            print(f"target at n = 60,000: < {TARGET_SECONDS} s, < {TARGET_MIB} MiB: {'met' if met else 'MISSED'}")
+        for row in found:
+            if (words := against_target(row, problem, options.threads)) is not None:
+                print(words)
         torch.set_num_threads(options.threads)
         records += [{"benchmark": "geometry_speed", **row, **provenance(problem)} for row in found]
     if options.csv is not None:
         write(records, options.csv)
+
+
+def against_target(row: dict[str, Any], problem: Problem, threads: int) -> str | None:
+    """Whether `describe` met its target; None for anything else that it was not set for."""
+    set_for = (problem.n, problem.d, threads) == (TARGET_N, TARGET_D, TARGET_THREADS)
+    if row["instrument"] != "describe" or not set_for:
+        return None
+    met = row["seconds"] < TARGET_SECONDS and row["peak MiB"] < TARGET_MIB
+    return f"target at n = {TARGET_N:,}: < {TARGET_SECONDS} s, < {TARGET_MIB} MiB: {'met' if met else 'MISSED'}"
 
 
 def parsed_options() -> Namespace:

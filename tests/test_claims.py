@@ -63,7 +63,7 @@ def test_the_list_is_whole():
 
 
 def test_full_forms_ask_for_their_data_before_anything_else(tmp_path):
-    with pytest.raises(InputError, match="--data cifar10=PATH"):
+    with pytest.raises(InputError, match=r"data=\{'cifar10': 'PATH'\}"):
         reproduce("table-2", form="full", out=tmp_path)
     with pytest.raises(OptionError, match="only claims on CIFAR have a fast form"):
         reproduce("lemma-2", form="fast", out=tmp_path)

@@ -38,7 +38,7 @@ WAYS = {"script": (), "module": ("-m", "sincere")}
     [
         ("torch", "script"),
         ("numpy", "script"),
-        ("sincere.cli.train", "script"),
+        ("sincere.cli.refusals", "script"),
         ("torch", "module"),
         ("typer", "module"),
     ],

@@ -79,7 +79,7 @@ def test_evaluate_with_it(data):
         (("blobs.npz", "--set", "colour=red"), "Settings begin with data, batches"),
         (("blobs.npz", "--set", "epochs"), "NAME=VALUE"),
         (("blobs.npz", "--set", "epochs=many"), "epochs must be a whole number: got 'many'"),
-        (("blobs.npz", "--set", "loss=supcon"), "'loss' is a group of settings: set one of them, loss.name, loss.temp"),
+        (("blobs.npz", "--set", "loss=supcon"), "'loss' is a group of settings: set one of them, 'loss.name', 'loss."),
         (("blobs.npz", "--loss", "triplet"), "error: --loss must be one of 'sincere', 'supcon'"),
         (("blobs.npz", "--loss", "cross_entropie"), "'cross_entropy', 'fixed_simplex', 'package.module:factory': got"),
         (("blobs.npz", "--encoder", "resnet18"), "is for data of kind 'image', and blobs is of kind 'array': use mlp"),
@@ -221,7 +221,7 @@ class TestSmallColourImages:
         assert "the hole of 12 pixels: got 8×8" in line
         assert not Path("refused").exists()
         for number, typed in enumerate(("views.options.hole.pixels=3", "views.options.hole=false")):
-            assert f"(--set {typed})" in line
+            assert f"--set {typed}" in line
             done(*words, "--out", f"run{number}", "--set", typed)
 
 

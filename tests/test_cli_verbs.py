@@ -330,10 +330,13 @@ def test_names_with_brackets_are_no_markup(monkeypatch):
 def test_advice_is_as_one_types_it():
     advice = "Name it: label_column='…'; unreadable='skip', kind='text'. Got part='x', colour='red'."
     of_train = "Name it: --label-column …; --set data.options.unreadable=skip, --kind text. Got part='x', colour='red'."
-    assert as_typed(advice, ["label_column", "kind", "set_"]) == of_train
+    flags = {name: "--" + name.replace("_", "-") for name in ("label_column", "unreadable", "kind", "part")}
+    of = {"train": ("label_column", "kind"), "embed": ("label_column", "unreadable", "part")}
+    typed = {verb: {name: flags[name] for name in names} for verb, names in of.items()}
+    assert as_typed(advice, {**typed["train"], "set_": "--set"}) == of_train
     of_embed = "Name it: --label-column …; --unreadable skip, kind='text'. Got --part x, colour='red'."
-    assert as_typed(advice, ["label_column", "unreadable", "part"]) == of_embed
-    assert as_typed("test='my data'", ["set_"]) == "--set 'data.test=my data'"
+    assert as_typed(advice, typed["embed"]) == of_embed
+    assert as_typed("test='my data'", {"set_": "--set"}) == "--set 'data.test=my data'"
 
 
 def test_export(runs):
@@ -374,7 +377,7 @@ def test_recipes(runs):
         (("evaluate", "{}/sincere", "--methods", "knn,svm"), "'svm'"),
         (("evaluate", "{}/sincere", "--draws", "0"), "draws"),
         (("evaluate", "{}/sincere", "--l2", "0"), "l2 must be a positive number: got 0.0"),
-        (("evaluate", "{}/sincere", "--probe-views", "-1"), "probe_views must be at least 0"),
+        (("evaluate", "{}/sincere", "--probe-views", "-1"), "--probe-views must be at least 0"),
         (("compare", "{}/sincere"), "two runs or more"),
         (("compare", "{}/sincere", "{}/supcon", "--method", "svm"), "knn, class_means, linear"),
         (("compare", "{}/sincere", "{}/supcon", "--metric", "f1"), "'top1'"),

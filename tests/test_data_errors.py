@@ -99,7 +99,7 @@ CASES = {
         lambda folder: write_images(folder / "all", {"cat": 2, "dog": 2}).parent,
         ["has one, all, with 4 samples", "the 2 sub-folders of", "name that folder"],
     ),
-    "images and sound": (both_kinds, ["2 images and 1 WAV files", "kind='image'"]),
+    "images and sound": (both_kinds, ["2 images and 1 WAV file", "kind='image'"]),
     "sound that is not WAV": (other_sound, ["not WAV", "ffmpeg"]),
     "empty CSV": (csv(""), ["t.csv is empty"]),
     "blank CSV": (csv("\n \n"), ["t.csv is empty"]),
@@ -278,7 +278,7 @@ def test_too_few_samples_for_a_share(tmp_path):
 def test_a_class_of_one_sample_is_said(tmp_path):
     (tmp_path / "t.csv").write_text(GOOD + "a lonely text,c\n")
     splits = open_data(tmp_path / "t.csv", validation_share=0)
-    assert "1 classes have one sample to train on, so no positive: c." in splits.note
+    assert "1 class has one sample to train on, so no positive: c." in splits.note
     assert splits.train.class_counts()[2] == 1
 
 

@@ -282,7 +282,7 @@ IMAGES, ARRAYS = views_of("image", "plain"), views_of("array", "array")
                 inputs_of("image", shape=(3, 8, 8)), count=1, generator=generator()
             ),
             InputError,
-            ["hole of 12 pixels", "8×8", "hole={'pixels': 3}", "--set views.options.hole.pixels=3", "hole=False"],
+            ["hole of 12 pixels", "8×8", "hole={'pixels': 3}", "hole=False"],
         ),
         (
             lambda: views_of("sound", "sound")(

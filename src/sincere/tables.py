@@ -1,6 +1,15 @@
-"""Tables for a terminal."""
+"""Numbers and tables for a reader."""
 
 from collections.abc import Sequence
+
+
+def amount(number: int, one: str, many: str | None = None) -> str:
+    """A number with its noun.
+
+    >>> amount(1, "class", "classes"), amount(1200, "class", "classes"), amount(2, "sample")
+    ('1 class', '1,200 classes', '2 samples')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

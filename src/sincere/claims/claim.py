@@ -37,9 +37,7 @@ class Conditions:
     def path_of(self, name: str) -> str:
         """Where a data set is; the fast and full forms need real ones."""
         if name not in self.data:
-            raise InputError(
-                f"this claim needs {name}: say where it is with --data {name}=PATH (data={{{name!r}: PATH}} in Python)."
-            )
+            raise InputError(f"this claim needs {name}: say where it is, data={{{name!r}: 'PATH'}}.")
         return self.data[name]
 
 

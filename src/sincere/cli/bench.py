@@ -27,7 +27,7 @@ Seconds = Annotated[float | None, typer.Option("--seconds", help="To spend on ti
 
 def bench(
     sizes: Sizes = None,
-    dim: Dimension = 128,
+    d: Dimension = 128,
     classes: Classes = 10,
     dtype: Dtype = None,
     compiled: Compiled = False,
@@ -45,7 +45,7 @@ def bench(
         found = measure(
             device or "auto",
             None if sizes is None else whole_numbers("--sizes", sizes),
-            d=dim,
+            d=d,
             classes=classes,
             dtype=dtype,
             compiled=compiled,

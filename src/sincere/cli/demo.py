@@ -10,13 +10,14 @@ import typer
 from sincere.cli import options
 from sincere.cli.demo_folder import claimed
 from sincere.cli.hints import command
-from sincere.cli.output import counted, say, tell, tell_json, working
+from sincere.cli.output import say, tell, tell_json, working
 from sincere.cli.run_evaluation import embedding_sets, evaluated
 from sincere.data import open_data
 from sincere.evaluate import EvaluationOptions
 from sincere.recipes.demo import EPOCHS, METHODS, Side, conclusion, demo_configs, side, table
 from sincere.report import write_report
 from sincere.runs import RunFolder
+from sincere.tables import amount
 from sincere.train import train
 
 Folder = Annotated[Path, typer.Option("--out", help="Folder for the runs; that of an earlier demo is replaced.")]
@@ -33,7 +34,7 @@ def demo(
     torch.set_num_threads(1)  # the network is small: more threads mostly wait for each other, busily
     data = open_data("digits")
     for name, config in configs.items():
-        say(f"{name}: {counted(epochs, 'epoch')} on {len(data.train):,} images → {out / name}")
+        say(f"{name}: {amount(epochs, 'epoch')} on {len(data.train):,} images → {out / name}")
         stopped = train(config, run=out / name, data=data).exit_code
         if stopped:
             raise typer.Exit(stopped)

@@ -6,13 +6,15 @@ from typing import Annotated, Literal
 import typer
 
 from sincere.cli import options
-from sincere.cli.hints import as_typed
-from sincere.cli.output import counted, say, tell, tell_json, working
+from sincere.cli.hints import flags_of
+from sincere.cli.notes import note
+from sincere.cli.output import tell, tell_json, working
 from sincere.cli.run_evaluation import check_finished
 from sincere.data import DataOptions, read_data
 from sincere.embeddings import load
 from sincere.errors import InputError, OptionError
 from sincere.runs import RunFolder
+from sincere.tables import amount
 from sincere.train import TrainConfig
 from sincere.train.processes import device_for
 
@@ -63,13 +65,13 @@ def embed_data(
             samples, notes = read_data(data, form=model.description.form, part=part, **reading)
         except InputError as error:
             raise InputError(f"{error}{whose_columns(str(error), borrowed, reading)}") from error
-        at(f"{len(samples):,} samples")
+        at(amount(len(samples), "sample"))
         made = model.embed(samples).to("cpu")
     place = made.save(out)
-    for note in notes:
-        say(f"note: {as_typed(note, ('label_column', 'input_column', 'unreadable'))}")
+    for words in notes:
+        note(words, flags_of(embed_data))
     told = {"path": str(place), "samples": len(made), "dim": made.embeddings.shape[1], "classes": made.class_names}
-    tell_json(told) if json else tell(f"{place}: {counted(len(made), 'embedding')} of dimension {told['dim']}")
+    tell_json(told) if json else tell(f"{place}: {amount(len(made), 'embedding')} of dimension {told['dim']}")
 
 
 def as_the_run(run: Path, data: str) -> DataOptions:

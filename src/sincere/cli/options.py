@@ -38,7 +38,9 @@ ImageSize = Annotated[
         "--image-size", "Pixels of a side; otherwise the most common size, on a CPU 64 if that is 96 or more.", DATA
     ),
 ]
-LabelColumn = Annotated[str | None, _option("--label-column", "Column of a table, or key of an .npz.", DATA)]
+LabelColumn = Annotated[
+    str | None, _option("--label-column", "Column of a table, key of an .npz, or file with an .npy's labels.", DATA)
+]
 InputColumn = Annotated[str | None, _option("--input-column", "Column with the text, or key of an .npz.", DATA)]
 Unreadable = Annotated[
     Literal["stop", "skip"] | None,

@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+DEBUG = "SINCERE_DEBUG"  # the environment variable that shows tracebacks
 PLAIN = {"–": "-", "−": "-", "→": "->", "×": "x", "…": "...", "″": '"', "’": "'"}  # where a stream lacks these
 
 
@@ -55,11 +56,6 @@ def tell_json(value: Any) -> None:
     except UnicodeEncodeError:
         text = json.dumps(json.loads(text), indent=2)
     tell(text)
-
-
-def counted(number: int, one: str) -> str:
-    """`1 epoch`, `3 epochs`."""
-    return f"{number} {one}" if number == 1 else f"{number:,} {one}s"
 
 
 @contextmanager

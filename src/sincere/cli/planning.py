@@ -10,7 +10,6 @@ from typing import Any, get_type_hints
 
 from sincere.checks import check_choice
 from sincere.cli.hints import command
-from sincere.cli.output import counted
 from sincere.cli.run_data import check_is_here
 from sincere.cli.settings import Settings, from_assignments, from_flags, laid_over
 from sincere.data import Splits
@@ -18,6 +17,7 @@ from sincere.encoders.build import ENCODERS, LIBRARIES
 from sincere.errors import OptionError
 from sincere.recipes import Given, find_recipe, reduced_side, starting_point
 from sincere.runs import RunFolder, read_json
+from sincere.tables import amount
 from sincere.train import TrainConfig
 from sincere.train.loop import opened
 from sincere.train.processes import device_for
@@ -40,7 +40,7 @@ class Plan:
         """One line for whoever waits."""
         config = self.config
         what = config.loss.name if config.contrastive else config.objective
-        doing = f"{what}, {counted(config.epochs, 'epoch')} → {self.run}"
+        doing = f"{what}, {amount(config.epochs, 'epoch')} → {self.run}"
         if self.data is None:
             return f"{config.data.source}: {doing}"
         train, validation, test = self.data.train, self.data.validation, self.data.test
@@ -128,7 +128,7 @@ def _check_warmup(settings: Settings, below: Settings) -> None:
     if made_for >= warmup > asked > 0:
         raise OptionError(
             f"the warm-up must fit into the epochs: these settings have {warmup:g} of {made_for:,}, and "
-            f"{counted(asked, 'epoch')} {'is' if asked == 1 else 'are'} asked for. In proportion: --set "
+            f"{amount(asked, 'epoch')} {'is' if asked == 1 else 'are'} asked for. In proportion: --set "
             f"schedule.warmup_epochs={warmup * asked / made_for:.2g}"
         )
 

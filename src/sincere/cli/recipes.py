@@ -18,6 +18,8 @@ recipes = typer.Typer(
     help="Named, complete configurations, with the evidence for them.",
     epilog="Example:  sincere recipes show letter",
     invoke_without_command=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
 )
 
 

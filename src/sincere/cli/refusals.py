@@ -1,6 +1,5 @@
 """What goes wrong, in one line on stderr and an exit code; a traceback only for those who ask for it."""
 
-import inspect
 import os
 import sys
 from collections.abc import Callable
@@ -11,8 +10,10 @@ import torch
 import typer
 
 from sincere.bench import AgreementError
-from sincere.cli.hints import as_typed
+from sincere.cli.hints import as_typed, flags_of
 from sincere.cli.interrupts import INTERRUPTED, interruptible
+from sincere.cli.notes import warnings_as_notes
+from sincere.cli.output import DEBUG
 from sincere.errors import InputError, OptionError
 from sincere.runs import WriteError
 from sincere.train import DivergedError
@@ -20,23 +21,22 @@ from sincere.train.company import OtherProcessError
 
 P = ParamSpec("P")
 T = TypeVar("T")
-DEBUG = "SINCERE_DEBUG"  # the environment variable that shows tracebacks
 ASKED, FAILED = 2, 1  # exit codes: something was asked that cannot be; it went wrong
 
 
 def in_words(verb: Callable[P, T]) -> Callable[P, T]:
     """The same verb, whose expected failures end the process with a sentence."""
-    flags = inspect.signature(verb).parameters
+    flags = flags_of(verb)
 
     @wraps(verb)
     def speaking(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            with interruptible():
+            with interruptible(), warnings_as_notes(flags):
                 return verb(*args, **kwargs)
         except (InputError, OptionError) as error:
             _leave(as_typed(str(error), flags), ASKED)
         except (WriteError, DivergedError, AgreementError, OtherProcessError) as error:
-            _leave(getattr(error, "strerror", None) or str(error), FAILED)
+            _leave(as_typed(getattr(error, "strerror", None) or str(error), flags), FAILED)
         except torch.OutOfMemoryError:
             advice = "a smaller --batch, --precision bf16 or --set compute.chunk_size=128 needs less"
             _leave(f"the GPU's memory is full: {advice}.", FAILED)

@@ -77,7 +77,7 @@ def from_assignments(texts: list[str]) -> Settings:
         hint = _type_of(path)
         setting = _parsed(value.strip(), hint)
         if is_dataclass(hint) and not isinstance(setting, dict):
-            parts = [f"{name.strip()}.{field.name}" for field in fields(hint)]
+            parts = [repr(f"{name.strip()}.{field.name}") for field in fields(hint)]
             raise OptionError(f"{name.strip()!r} is a group of settings: set one of them, {', '.join(parts)}.")
         found = laid_over(found, _nested(path, setting))
     return found
@@ -119,9 +119,8 @@ def _type_of(path: list[str]) -> Any:
 
 
 def _suggestion(path: list[str]) -> str:
-    every = list(_names(TrainConfig))
-    same_end = [name for name in every if name.split(".")[-1] == path[-1]]
-    close = same_end or get_close_matches(".".join(path), every, n=1)
+    same_end = [name for name in NAMES if name.split(".")[-1] == path[-1]]
+    close = same_end or get_close_matches(".".join(path), NAMES, n=1)
     if close:
         return f" Did you mean {' or '.join(map(repr, close))}?"
     return f" Settings begin with {', '.join(field.name for field in fields(TrainConfig))}."
@@ -130,6 +129,10 @@ def _suggestion(path: list[str]) -> str:
 def _names(record: Any, where: str = "") -> Iterator[str]:
     for name, hint in get_type_hints(record).items():
         yield from _names(hint, f"{where}{name}.") if is_dataclass(hint) else (where + name,)
+
+
+NAMES = tuple(_names(TrainConfig))  # of all settings: epochs, optimizer.lr, data.options
+GROUPS = tuple(dict.fromkeys(name.split(".")[0] for name in NAMES if "." in name))
 
 
 def _parsed(text: str, hint: Any) -> Any:

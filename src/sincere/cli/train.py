@@ -1,6 +1,7 @@
 """`sincere train`."""
 
 from dataclasses import asdict
+from functools import partial
 from json import loads
 
 import typer
@@ -8,12 +9,13 @@ import typer
 from sincere.cli import options
 from sincere.cli.evaluate import command_for
 from sincere.cli.forecast import SHORT, forecast, in_words, shorter
-from sincere.cli.hints import command
-from sincere.cli.output import counted, leader, say, tell, tell_json
+from sincere.cli.hints import as_typed, command, flags_of
+from sincere.cli.output import leader, say, tell, tell_json
 from sincere.cli.planning import Plan, planned
 from sincere.cli.run_evaluation import evaluated
 from sincere.recipes import find_recipe
 from sincere.runs import RunFolder
+from sincere.tables import amount
 from sincere.train import TrainedRun, train
 from sincere.train.company import heard_by_the_others
 from sincere.train.progress import clock
@@ -63,7 +65,14 @@ def train_model(
         say(plan.in_words())
         for line in how_long(plan, named=encoder is not None and recipe is None):
             say(line)
-    found = train(plan.config, run=plan.run, resume=plan.resume, data=plan.data, show="off" if quiet else "auto")
+    found = train(
+        plan.config,
+        run=plan.run,
+        resume=plan.resume,
+        data=plan.data,
+        show="off" if quiet else "auto",
+        phrase=partial(as_typed, flags=flags_of(train_model)),
+    )
     if not quiet:
         next_step = "" if evaluate or not found.finished else f" Next: {command_for(found.run, judging)}"
         say(ending(found) + next_step)
@@ -95,8 +104,10 @@ def ending(found: TrainedRun) -> str:
     """How it went, and how it goes on if it was stopped."""
     if not found.finished:
         how = command("train", "--resume", found.run)
-        return f"stopped after {counted(found.epoch, 'epoch')}, everything is saved. Go on: {how}"
+        return f"stopped after {amount(found.epoch, 'epoch')}, everything is saved. Go on: {how}"
     known = found.validation
-    accuracy = "" if known is None else f", k-NN {100 * known.accuracy:.2f} % on {known.samples:,} validation samples"
+    accuracy = (
+        "" if known is None else f", k-NN {100 * known.accuracy:.2f} % on {amount(known.samples, 'validation sample')}"
+    )
     loss = "" if found.loss is None else f", loss {found.loss:.4f}"
-    return f"{counted(found.epoch, 'epoch')} in {clock(found.seconds)}{loss}{accuracy}."
+    return f"{amount(found.epoch, 'epoch')} in {clock(found.seconds)}{loss}{accuracy}."

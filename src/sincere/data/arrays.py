@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from sincere.data.label_lines import check_as_many, read_label_lines
 from sincere.data.options import Settings
 from sincere.data.ready import Ready, features_from, images_from
 from sincere.data.samples import UNLABELLED, Classes, Found, classes_of_numbers, listed, number_classes, unlabelled
 from sincere.errors import InputError
+from sincere.tables import amount
 
 Array = npt.NDArray[np.generic]
 # Names that people give to samples and to labels, tried in this order and in any case.
@@ -28,6 +30,7 @@ PAIRS = (
     ("arr_0", "arr_1"),
 )
 PARTS = {"train": ("train",), "validation": ("val", "validation", "valid"), "test": ("test",)}
+ARRAYS = (".npy", ".npz")  # labels in any other file are lines of text
 LARGEST = 2**63  # from here on int64 has no such number
 NAMES = ("class_names", "classes", "target_names", "label_names")
 
@@ -52,7 +55,7 @@ def read_npz(path: Path, settings: Settings) -> Found:
 
 
 def read_npy(path: Path, settings: Settings) -> Found:
-    """Samples of one .npy file, labels of another: the one named by label_column, or `y….npy` beside `x….npy`."""
+    """Samples of an .npy; labels of what label_column names, .npy or lines of text, or of `y….npy` beside `x….npy`."""
     optional = settings.labels == "optional"
     labels_path = Path(settings.label_column) if settings.label_column else _labels_beside(path, optional=optional)
     if labels_path is None:
@@ -61,10 +64,12 @@ def read_npy(path: Path, settings: Settings) -> Found:
             raise InputError(f"{path} must be an .npy file of one array: got an .npz archive.")
         return Found(path.stem, _samples((x, str(path)), None, None, settings), notes=(_without_labels(path),))
     if not labels_path.is_file():
-        raise InputError(f"{path} must have its labels in another .npy file: {labels_path} is not there.")
-    x, y = _load(path), _load(labels_path)
+        raise InputError(f"{path} must have its labels in another file: {labels_path} is not there.")
+    x, y = _load(path), _load(labels_path) if labels_path.suffix.lower() in ARRAYS else read_label_lines(labels_path)
     if isinstance(x, dict) or isinstance(y, dict):
         raise InputError(f"{path} and {labels_path} must be .npy files of one array each: got an .npz archive.")
+    if labels_path.suffix.lower() not in ARRAYS and x.ndim:
+        check_as_many(labels_path, y, len(x), str(path))
     return Found(path.stem, _samples((x, str(path)), (y, str(labels_path)), None, settings))
 
 
@@ -156,7 +161,8 @@ def _samples(
     classes = unlabelled(len(x) if x.ndim else 0) if labels is None else _classes(*labels, names)
     if x.ndim == 0 or len(x) != len(classes):
         raise InputError(
-            f"{what} must have one label per sample: its shape {x.shape} does not match {len(classes)} labels."
+            f"{what} must have one label per sample: its shape {x.shape} does not match "
+            f"{amount(len(classes), 'label')}."
         )
     if settings.kind == "image" or (settings.kind is None and x.dtype == np.uint8 and x.ndim > 2):
         if x.dtype != np.uint8:

@@ -15,6 +15,7 @@ from sincere.checks import shape_of
 from sincere.data.samples import listed
 from sincere.data.split import seeded_generator
 from sincere.errors import InputError, OptionError
+from sincere.tables import amount
 
 Numbers = npt.NDArray[np.int64]
 
@@ -281,7 +282,8 @@ def _notes(names: Sequence[str], counts: Numbers, batch_size: int, batches: int)
     if batches < samples // batch_size:
         notes.append(
             f"batches hold about {samples / batches:.0f} samples rather than {batch_size}: the smaller classes have "
-            f"pairs for {batches} batches only. Plain shuffling keeps the size and gives up the pairs."
+            f"pairs for {amount(batches, 'batch', 'batches')} only. Plain shuffling keeps the size and gives up the "
+            "pairs."
         )
     return tuple(notes)
 

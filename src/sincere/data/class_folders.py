@@ -8,6 +8,7 @@ from sincere.data import images, sound
 from sincere.data.options import Settings
 from sincere.data.samples import UNLABELLED, Samples, legible, listed, number_classes, unlabelled
 from sincere.errors import InputError
+from sincere.tables import amount
 from sincere.types import Kind
 
 SUFFIXES: dict[Kind, frozenset[str]] = {"image": images.SUFFIXES, "sound": frozenset({".wav", ".wave"})}
@@ -34,9 +35,12 @@ def read_class_folders(folder: Path, settings: Settings) -> tuple[Samples, tuple
     classes = number_classes([legible(name) for name, some in chosen.items() for _ in some])
     notes = _loose_note([path for path in loose if path.suffix.lower() in SUFFIXES[kind]], folder, settings)
     if empty := [name for name, some in chosen.items() if not some]:
-        notes.append(f"{len(empty)} sub-folders of {folder} hold no {kind} and make no class: {listed(empty)}.")
+        hold = "holds no {} and makes" if len(empty) == 1 else "hold no {} and make"
+        what = f"{amount(len(empty), 'sub-folder')} of {folder} {hold.format(kind)}"
+        notes.append(f"{what} no class: {listed(empty)}.")
     if other := [path for name, some in files.items() for path in some if path.suffix.lower() not in SUFFIXES[kind]]:
-        notes.append(f"{len(other)} files of {folder} are no {kind} files and were left out: {listed(other, 5)}.")
+        are = f"is no {kind} file and was" if len(other) == 1 else f"are no {kind} files and were"
+        notes.append(f"{amount(len(other), 'file')} of {folder} {are} left out: {listed(other, 5)}.")
     if not paths:
         raise InputError(f"{folder} must hold {kind} files in a sub-folder per class: its sub-folders hold none.")
     samples = (images.ImageFiles if kind == "image" else sound.SoundFiles)(tuple(paths), classes)
@@ -54,10 +58,12 @@ def read_one_file(path: Path) -> Samples | None:
 def _loose_note(loose: Sequence[Path], folder: Path, settings: Settings) -> list[str]:
     if not loose:
         return []
-    what = f"{len(loose)} files of {folder} lie in none of its sub-folders and so have no class"
+    one = len(loose) == 1
+    lie = "lies in none of its sub-folders and so has" if one else "lie in none of its sub-folders and so have"
+    what = f"{amount(len(loose), 'file')} of {folder} {lie} no class"
     if settings.labels == "optional":
-        return [f"{what}: they are of one class, {UNLABELLED!r}."]
-    return [f"{what}, and were left out: {listed(loose, 5)}."]
+        return [f"{what}: {'it is' if one else 'they are'} of one class, {UNLABELLED!r}."]
+    return [f"{what}, and {'was' if one else 'were'} left out: {listed(loose, 5)}."]
 
 
 def _is_data(path: Path, folder: Path) -> bool:
@@ -71,8 +77,8 @@ def _kind_of(files: Sequence[Path], folder: Path) -> Kind:
     counts = {kind: sum(suffixes[suffix] for suffix in of_kind) for kind, of_kind in SUFFIXES.items()}
     if all(counts.values()):
         raise InputError(
-            f"{folder} holds {counts['image']} images and {counts['sound']} WAV files: choose with kind='image' or "
-            "kind='sound'."
+            f"{folder} holds {amount(counts['image'], 'image')} and {amount(counts['sound'], 'WAV file')}: choose with "
+            "kind='image' or kind='sound'."
         )
     for kind, count in counts.items():
         if count:
@@ -87,6 +93,8 @@ def _no_classes(folder: Path) -> str:
     loose = sum(Path(name).suffix.lower() in frozenset().union(*SUFFIXES.values()) for name in here)
     found = f"it is empty, {folder}" if not here else f"{folder} holds {listed(here, 8)}"
     hint = f" Its {loose} files lie side by side: move each into a folder named for its class." if loose else ""
+    if loose == 1:
+        hint = " Its one file lies in no sub-folder: move it into one named for its class."
     return (
         "a folder of data must have a sub-folder per class with images or WAV files (cat/1.png, dog/2.png), or files "
         f"named in the docs (train.csv, train-images-idx3-ubyte, …): {found}.{hint}"

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from sincere.checks import check_choice, check_finite, shape_of
 from sincere.errors import InputError
+from sincere.tables import amount
 from sincere.types import Kind
 
 # For each kind of data: the type of the inputs, and the names of their dimensions.
@@ -118,7 +119,7 @@ class LabelledData:
 
     def __repr__(self) -> str:
         """What it is, not what is in it: a notebook would print fifty thousand file names."""
-        classes = f"{len(self):,} samples of {len(self.class_names)} classes"
+        classes = f"{amount(len(self), 'sample')} of {amount(len(self.class_names), 'class', 'classes')}"
         return f"LabelledData({self.name!r}: {self.kind}, {classes}, {self.inputs.dtype} {shape_of(self.inputs)})"
 
     @property

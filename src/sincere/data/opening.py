@@ -13,6 +13,7 @@ from sincere.data.samples import Found, Rendered, Samples, legible, listed
 from sincere.data.sources import find
 from sincere.data.split import stratified_split
 from sincere.errors import InputError, OptionError
+from sincere.tables import amount
 
 Part: TypeAlias = Literal["train", "validation", "test"]
 
@@ -153,7 +154,7 @@ def _check_trainable(train: LabelledData, source: str | Path) -> None:
     if len(train.class_names) < 2:
         raise InputError(
             f"there must be at least two classes to tell apart: {source} has one, {listed(train.class_names)}, with "
-            f"{len(train)} samples.{_further_down(Path(source), train.class_names)}"
+            f"{amount(len(train), 'sample')}.{_further_down(Path(source), train.class_names)}"
         )
     if int((counts >= 2).sum()) < 2:
         raise InputError(
@@ -189,7 +190,8 @@ def _split(train: LabelledData, parts: dict[str, LabelledData], notes: tuple[str
         del parts["validation"]
         notes += (f"there is no validation part: {train.name} has too few samples for a share of {validation_share}.",)
     if alone := [c for c, count in zip(train.class_names, train.class_counts().tolist(), strict=True) if count == 1]:
-        notes += (f"{len(alone)} classes have one sample to train on, so no positive: {listed(alone, 8)}.",)
+        have = f"{amount(len(alone), 'class', 'classes')} {'has' if len(alone) == 1 else 'have'}"
+        notes += (f"{have} one sample to train on, so no positive: {listed(alone, 8)}.",)
     if (note := repeated_note("test", parts["test"], train)) is not None:
         notes += (note,)
     return Splits(train, parts.get("validation"), parts["test"], notes)

@@ -13,6 +13,7 @@ from sincere.data.labelled import Form
 from sincere.data.options import Settings
 from sincere.data.samples import Classes, Rendered, listed
 from sincere.errors import InputError
+from sincere.tables import amount
 from sincere.types import Kind
 
 RESIZED_AT_ONCE = 1024  # images; bounds the float32 copies
@@ -35,7 +36,8 @@ class Ready:
     def __post_init__(self) -> None:
         if len(self.inputs) != len(self.classes):
             raise InputError(
-                f"there must be one label per sample: got {len(self.inputs)} samples and {len(self.classes)} labels."
+                f"there must be one label per sample: got {amount(len(self.inputs), 'sample')} and "
+                f"{amount(len(self.classes), 'label')}."
             )
 
     def form(self, settings: Settings) -> Form:
@@ -51,7 +53,7 @@ class Ready:
             return Rendered(self.inputs)
         if self.kind == "image":
             return Rendered(fit_images(self.inputs, form.shape))
-        raise InputError(f"every sample must have {form.shape[0]} features: got {self.inputs.shape[1]}.")
+        raise InputError(f"every sample must have {amount(form.shape[0], 'feature')}: got {self.inputs.shape[1]}.")
 
     def _places(self, wanted: tuple[str, ...]) -> list[int]:
         """Where the features of these names are: another table may have its columns in another order."""

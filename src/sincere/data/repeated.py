@@ -14,10 +14,10 @@ def repeated_note(name: str, held_out: LabelledData, train: LabelledData) -> str
     if count < WORTH_A_WORD * len(held_out):
         return None
     all_of_them = "all" if count == len(held_out) else f"{count:,} of"
-    return (
-        f"{all_of_them} {len(held_out):,} {name} samples equal a training sample: accuracy on them is no measure of "
-        "how new samples will fare."
-    )
+    which, them = f"{all_of_them} {len(held_out):,} {name} samples equal", "them"
+    if len(held_out) == 1:
+        which, them = f"the one {name} sample equals", "it"
+    return f"{which} a training sample: accuracy on {them} is no measure of how new samples will fare."
 
 
 def _marks(data: LabelledData) -> list[int]:

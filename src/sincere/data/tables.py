@@ -4,17 +4,22 @@ import codecs
 import csv
 import json
 import re
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TextIO
 
+from sincere.data.columns import TextColumn
 from sincere.data.optional import bring
 from sincere.data.options import Settings
 from sincere.errors import InputError
+from sincere.tables import amount
 
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # how a file of a spreadsheet's "Unicode text" begins
 DELIMITERS = ",;\t|"
+ROWS_AT_ONCE = 512  # of a CSV: as many at a time are lists of strings
 LONGEST_FIELD = 2**31 - 1  # characters; csv's own limit, 131,072, is less than a long document has
 # Where rows stood before they were shuffled or picked, which tells the class of data that was sorted by class.
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
@@ -62,19 +67,24 @@ def _read_csv(path: Path, encoding: str) -> Table:
         opening = next((line for line in file if line.strip()), "")
         file.seek(0)
         delimiter = "\t" if path.suffix.lower() == ".tsv" else max(DELIMITERS, key=opening.count)
-        rows = list(_csv_rows(file, delimiter, path))
-    if not rows:
-        raise InputError(f"{path} is empty.")
-    header = [name.strip() for name in rows[0][1]]
-    _check_header(header, path)
-    for line, row in rows[1:]:
-        if len(row) != len(header):
-            raise InputError(
-                f"{path} must have {len(header)} fields in every row, as in its header ({', '.join(header)}): "
-                f"line {line} has {len(row)}. Quote fields that hold a {delimiter!r}."
-            )
-    columns = {name: [row[i] for _, row in rows[1:]] for i, name in enumerate(header)}
-    return Table(path, columns, [line for line, _ in rows[1:]])
+        rows = _csv_rows(file, delimiter, path)
+        _, names = next(rows, (0, None))
+        if names is None:
+            raise InputError(f"{path} is empty.")
+        header = [name.strip() for name in names]
+        _check_header(header, path)
+        columns, lines = [TextColumn(ROWS_AT_ONCE) for _ in header], array("q")
+        while some := list(islice(rows, ROWS_AT_ONCE)):
+            for line, row in some:
+                if len(row) != len(header):
+                    raise InputError(
+                        f"{path} must have {amount(len(header), 'field')} in every row, as in its header "
+                        f"({', '.join(header)}): line {line} has {len(row)}. Quote fields that hold a {delimiter!r}."
+                    )
+            lines.extend(line for line, _ in some)
+            for column, texts in zip(columns, zip(*(row for _, row in some), strict=True), strict=True):
+                column.append_piece(texts)
+    return Table(path, dict(zip(header, columns, strict=True)), lines)
 
 
 def _csv_rows(file: TextIO, delimiter: str, path: Path) -> Iterator[tuple[int, list[str]]]:

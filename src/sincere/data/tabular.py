@@ -46,7 +46,8 @@ def read_tabular(table: Table, settings: Settings) -> tuple[Samples, tuple[str, 
             or_classes = f", or name it as the classes: label_column={name!r}" if label_column is None else ""
             raise InputError(f"{_not_a_number(table, name).removesuffix('.')}{or_classes}.")
         columns[name] = numbers
-    stacked = np.stack(list(columns.values()), axis=1)
+    with np.errstate(over="ignore"):  # too large for float32 becomes infinity, which features_from refuses
+        stacked = np.stack(list(columns.values()), axis=1, dtype=np.float32, casting="same_kind")
     features = features_from(stacked, f"features of {table.path}", tuple(columns), table.lines)
     return Ready(features, number_classes(labels), "array", _rows_in_words(columns), tuple(columns)), tuple(notes)
 

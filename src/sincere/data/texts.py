@@ -10,6 +10,7 @@ from sincere.data.options import Settings
 from sincere.data.samples import Classes, Rendered, listed, number_classes
 from sincere.data.text import has_words, hash_texts, tokens, words_for
 from sincere.errors import InputError
+from sincere.tables import amount
 from sincere.types import Kind
 
 TREC_LINE = re.compile(r"(?P<coarse>[A-Za-z]+):(?P<fine>[A-Za-z]+)\s+(?P<question>\S.*)")
@@ -41,8 +42,8 @@ class Texts:
         full = hashed[:, -1, 0].nonzero().flatten().tolist()
         cut = sum(len(tokens(self.texts[i])) > words for i in full)
         note = (
-            f"{cut} of {len(self.texts)} texts are longer than {words} words and were cut there; the option words "
-            "keeps more."
+            f"{cut} of {len(self.texts)} texts are longer than {amount(words, 'word')} and were cut there; the option "
+            "words keeps more."
         )
         return Rendered(hashed, notes=(note,) if cut else ())
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from sincere.data.label_lines import check_as_many, read_label_lines
 from sincere.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -34,7 +35,10 @@ def read_arrays(path: Path, labels: Path | None) -> Arrays:
     if not isinstance(found, Mapping):
         if labels is None:
             raise InputError(f"{path} holds one array without labels: pass the file with them, labels=….")
-        return Arrays(embeddings=found, labels=_read_labels(labels), name=path.stem)
+        known = _read_labels(labels)
+        if labels.suffix not in (".npy", ".npz") and found.ndim:
+            check_as_many(labels, known, len(found), str(path))
+        return Arrays(embeddings=found, labels=known, name=path.stem)
     key = _first(found, EMBEDDINGS)
     label_key = _first(found, LABELS)
     if key is None or (label_key is None and labels is None):
@@ -120,17 +124,7 @@ def _read_labels(path: Path) -> Array:
         if isinstance(found, Mapping) and key is None:
             raise InputError(f"{path} must hold labels (also y): it holds {', '.join(found)}.")
         return found[str(key)] if isinstance(found, Mapping) else found
-    if not path.exists():
-        raise InputError(f"there is no file {path}.")
-    try:
-        text = path.read_text(encoding="utf-8-sig")  # editors of some systems begin a file with a mark of order
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} must be text in UTF-8, one label a line: {error}. Save it again in UTF-8.") from error
-    lines = np.array(text.splitlines(), dtype=np.str_)
-    try:
-        return lines.astype(np.int64)
-    except ValueError:
-        return lines
+    return read_label_lines(path)
 
 
 def _first(found: Mapping[str, Array], keys: tuple[str, ...]) -> str | None:

@@ -12,6 +12,7 @@ from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.embeddings.thumbnails import thumbnails
 from sincere.encoders import EmbeddingModel
 from sincere.errors import OptionError
+from sincere.tables import amount
 from sincere.views import Views
 
 Precision = Literal["fp32", "bf16", "fp16"]
@@ -101,7 +102,7 @@ def embed_views(
         samples = iter([views.plain(data.inputs.to(place))])
     embeddings, features = _through(model, samples, place, precision)
     labels = data.labels.to(place).repeat(count)
-    return EmbeddingSet(embeddings, labels, data.class_names, f"{data.name}, {count} views", features)
+    return EmbeddingSet(embeddings, labels, data.class_names, f"{data.name}, {amount(count, 'view')}", features)
 
 
 def _through(

@@ -14,6 +14,7 @@ from sincere.embeddings.arrays import classes_of, float_rows, read_arrays
 from sincere.embeddings.thumbnails import SIDE, thumbnails_of
 from sincere.errors import InputError, OptionError
 from sincere.runs.files import TEMPORARY, explained_write, sync_folder
+from sincere.tables import amount
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +70,8 @@ class EmbeddingSet:
 
     def __repr__(self) -> str:
         """What it is, not what is in it: a notebook would print ten thousand file names."""
-        parts = [f"{len(self):,} samples of {len(self.class_names)} classes", f"embeddings {shape_of(self.embeddings)}"]
+        held = f"{amount(len(self), 'sample')} of {amount(len(self.class_names), 'class', 'classes')}"
+        parts = [held, f"embeddings {shape_of(self.embeddings)}"]
         if self.features is not None:
             parts.append(f"features {shape_of(self.features)}")
         parts += [name for name in ("shown", "images") if getattr(self, name) is not None]

@@ -17,6 +17,7 @@ from sincere.checks import check_choice
 from sincere.errors import InputError, OptionError
 from sincere.estimators.fitting import FitOptions, LossName, fit_model
 from sincere.losses.similarity import unit_rows
+from sincere.tables import amount
 from sincere.views import Statistics
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -130,7 +131,7 @@ class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         if (np.bincount(encoder.transform(y)) > 1).sum() < 2:
             raise InputError(
                 "y must hold two classes with at least two samples each: a loss needs a positive and a negative. "
-                f"Got {len(encoder.classes_)} class{'es' if len(encoder.classes_) > 1 else ''} of {len(y)} samples."
+                f"Got {amount(len(encoder.classes_), 'class', 'classes')} of {amount(len(y), 'sample')}."
             )
         self.classes_ = encoder.classes_
         # In float64 and before anything else: float32 cannot tell 1e9 from 1e9 + 1.

@@ -3,6 +3,7 @@
 from sincere.evaluate.comparison import Comparison, Difference, compare
 from sincere.evaluate.evaluation import evaluate
 from sincere.evaluate.options import EvaluationOptions
+from sincere.evaluate.quick import quick_figures
 from sincere.evaluate.record import ClassifierResult, Estimate, Evaluation, RetrievalResult
 
 __all__ = [
@@ -15,4 +16,5 @@ __all__ = [
     "RetrievalResult",
     "compare",
     "evaluate",
+    "quick_figures",
 ]

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from sincere.errors import OptionError
+from sincere.evaluate.precision import full_precision
 
 CELLS = 2**23  # counts held at once
 LEAST_DRAWS = 100  # the outer 2.5 % are then two or three of them
@@ -24,11 +25,12 @@ def resampled_counts(n: int, *, draws: int, seed: int) -> Iterator[Tensor]:
     step = max(1, CELLS // max(1, n))
     for start in range(0, draws, step):
         rows = min(step, draws - start)
-        chosen = torch.randint(n, (rows, n), generator=generator)
-        chosen += n * torch.arange(rows).unsqueeze(1)
+        chosen = torch.randint(n, (rows, n), generator=generator, device="cpu")
+        chosen += n * torch.arange(rows, device="cpu").unsqueeze(1)
         yield torch.bincount(chosen.flatten(), minlength=rows * n).view(rows, n).float()
 
 
+@full_precision()
 def resampled_means(values: Tensor, *, draws: int, seed: int) -> Tensor:
     """The mean of each column of `values` (n, m) in each draw, float64 (draws, m)."""
     values = values.cpu().float()
@@ -45,7 +47,7 @@ def resampled_class_means(values: Tensor, labels: Tensor, *, classes: int, draws
     parts = []
     for counts in resampled_counts(labels.shape[0], draws=draws, seed=seed):
         by_sample = counts.T.contiguous()
-        sizes = torch.zeros(classes, counts.shape[0]).index_add_(0, labels, by_sample)
+        sizes = by_sample.new_zeros(classes, counts.shape[0]).index_add_(0, labels, by_sample)
         sums = [torch.zeros_like(sizes).index_add_(0, labels, by_sample * column.unsqueeze(1)) for column in values.T]
         parts.append(torch.stack([(total / sizes).T for total in sums], dim=1))
     return torch.cat(parts).double()
@@ -57,5 +59,5 @@ def percentile_interval(resampled: Tensor, level: float = 0.95) -> tuple[float, 
     if not found.numel():
         return float("nan"), float("nan")
     outside = (1 - level) / 2
-    low, high = torch.quantile(found, torch.tensor([outside, 1 - outside], dtype=found.dtype)).tolist()
+    low, high = torch.quantile(found, found.new_tensor([outside, 1 - outside])).tolist()
     return low, high

@@ -18,4 +18,5 @@ def class_means(vectors: Tensor, labels: Tensor, *, classes: int) -> Tensor:
 @full_precision()
 def class_mean_scores(queries: Tensor, means: Tensor) -> Tensor:
     """Cosine of every query with every class mean, (n, classes); −inf for a class without samples."""
-    return (unit_rows(queries) @ means.T).nan_to_num(nan=-torch.inf)
+    precision = torch.promote_types(queries.dtype, torch.promote_types(means.dtype, torch.float32))
+    return (unit_rows(queries.to(precision)) @ means.to(precision).T).nan_to_num(nan=-torch.inf)

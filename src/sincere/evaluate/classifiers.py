@@ -15,7 +15,7 @@ from sincere.evaluate.neighbours import choose_k, nearest, vote
 from sincere.evaluate.options import EvaluationOptions, Vectors
 from sincere.evaluate.paper_probe import fit_paper_probe
 from sincere.evaluate.record import Setting
-from sincere.evaluate.wording import amount
+from sincere.tables import amount
 
 K_CANDIDATES = (1, 3, 5, 10, 20, 50, 100, 200)
 

@@ -16,8 +16,7 @@ from sincere.evaluate.bootstrap import percentile_interval, resampled_class_mean
 from sincere.evaluate.paired import PairedTest, holm, paired_test
 from sincere.evaluate.record import Estimate, Evaluation, Setting
 from sincere.evaluate.retrieval import as_hits
-from sincere.evaluate.wording import amount
-from sincere.tables import columns
+from sincere.tables import amount, columns
 
 Verdict: TypeAlias = Literal["real", "unclear", "none"]
 LEVEL = 0.05
@@ -115,7 +114,7 @@ def compare(
     figure = figure_in_words(method, metric)
     values = torch.stack([per_sample(evaluation, method, metric) for evaluation in evaluations], dim=1)
     if metric == "balanced":
-        labels, classes = torch.tensor(evaluations[0].labels), len(evaluations[0].class_names)
+        labels, classes = torch.tensor(evaluations[0].labels, device="cpu"), len(evaluations[0].class_names)
         means = [balanced_accuracy(column, labels, classes=classes) for column in values.T]
         resampled = resampled_class_means(values, labels, classes=classes, draws=draws, seed=seed).nanmean(dim=2)
         values = values.double() * balancing_weights(labels).unsqueeze(1)
@@ -158,7 +157,7 @@ def per_sample(found: Evaluation, method: str, metric: str) -> Tensor:
         if result.in_top5 is not None:
             by_name["top5"] = result.in_top5
     check_choice("metric", metric, by_name)
-    values = torch.tensor(by_name[metric])
+    values = torch.tensor(by_name[metric], device="cpu")
     values = as_hits(values) if metric.startswith("recall@") else values
     return values if values.dtype == torch.bool else values.double()
 

@@ -6,10 +6,13 @@ them, and rows of whole numbers, such as codes of ±1 or counts, are multiplied 
 """
 
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from torch import Tensor
 
+from sincere.checks import shape_of
+from sincere.errors import InputError
 from sincere.losses.similarity import unit_rows
 
 BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # the integers of as many bytes
@@ -36,6 +39,20 @@ class Cosines:
         if self.again is not None and self.first is not None:
             products[:, self.again] = products[:, self.first]
         return products
+
+
+def comparable(queries: Tensor, gallery: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Both in one precision, float32 at least: with the few digits of half precision many neighbours would tie."""
+    rows = {"queries": queries} if gallery is None else {"queries": queries, "gallery": gallery}
+    for name, found in rows.items():
+        if not isinstance(found, Tensor) or found.ndim != 2 or not found.is_floating_point():
+            came = f"{found.dtype}, {shape_of(found)}" if isinstance(found, Tensor) else type(found).__name__
+            raise InputError(
+                f"{name} must be a floating-point tensor of shape (n, d): got {came}. Of several views (b, v, d) "
+                "pass one, [:, 0]."
+            )
+    precision = reduce(torch.promote_types, (found.dtype for found in rows.values()), torch.float32)
+    return queries.to(precision), None if gallery is None else gallery.to(precision)
 
 
 def prepared(queries: Tensor, gallery: Tensor | None) -> Cosines:
@@ -67,7 +84,7 @@ def copies(vectors: Tensor) -> tuple[Tensor, Tensor] | tuple[None, None]:
 def _keys(rows: Tensor) -> Tensor:
     """A number for each row, made of all its bits by whole numbers, so that equal rows have equal ones anywhere."""
     generator = torch.Generator().manual_seed(0)
-    factors = torch.randint(-(2**63), 2**63 - 1, (rows.shape[1],), generator=generator).to(rows.device)
+    factors = torch.randint(-(2**63), 2**63 - 1, (rows.shape[1],), generator=generator, device="cpu").to(rows.device)
     bits = (rows + 0.0).view(BITS[rows.element_size()])  # −0 + 0 is 0
     return torch.cat([(part * factors).sum(dim=1) for part in bits.tensor_split(1 + bits.numel() // CELLS)])
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from torch import Tensor
 
-from sincere.evaluate.wording import amount
+from sincere.tables import amount
 
 DEFAULT_K = 20
 LOWERED = "default, lowered because classes are small"

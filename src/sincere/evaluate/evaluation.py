@@ -11,10 +11,12 @@ from sincere.evaluate.accuracy import balanced_accuracy, per_class_accuracy, top
 from sincere.evaluate.bootstrap import percentile_interval, resampled_class_means, resampled_means
 from sincere.evaluate.classifiers import CLASSIFIERS, Scored, Task, counted, vectors_of
 from sincere.evaluate.default_k import k_notes
+from sincere.evaluate.inputs import check_is_set
 from sincere.evaluate.options import EvaluationOptions
 from sincere.evaluate.record import ClassifierResult, Estimate, Evaluation, RetrievalResult
 from sincere.evaluate.retrieval import as_hits, retrieve
-from sincere.evaluate.wording import amount, left_out
+from sincere.evaluate.wording import left_out
+from sincere.tables import amount
 
 
 def evaluate(
@@ -80,6 +82,7 @@ def _checked(
     for role, found in (("train", train), ("test", test), ("validation", validation), ("views", views)):
         if found is None:
             continue
+        check_is_set(role, found)
         if len(found) == 0:
             raise InputError(f"{role} must hold at least one sample: {found.name!r} is empty.")
         if found.embeddings.shape[1] != train.embeddings.shape[1]:

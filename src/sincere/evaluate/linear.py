@@ -180,8 +180,8 @@ def stratified_folds(labels: Tensor, folds: int, *, seed: int) -> Tensor:
     n = labels.shape[0]
     if not 2 <= folds <= n:
         raise InputError(f"cross-validation needs at least as many samples as its {folds} folds: got {n}.")
-    shuffled = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+    shuffled = torch.randperm(n, generator=torch.Generator().manual_seed(seed), device="cpu")
     by_class = shuffled[labels.cpu()[shuffled].argsort(stable=True)]
-    fold = torch.empty(n, dtype=torch.int64)
-    fold[by_class] = torch.arange(n) % folds
+    fold = torch.empty_like(by_class)
+    fold[by_class] = torch.arange(n, device="cpu") % folds
     return fold.to(labels.device)

@@ -7,9 +7,9 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from sincere.checks import check_choice, check_temperature
+from sincere.checks import check_choice, check_labels, check_temperature
 from sincere.errors import InputError, OptionError
-from sincere.evaluate.cosines import prepared
+from sincere.evaluate.cosines import comparable, prepared
 from sincere.evaluate.precision import full_precision
 
 Voting: TypeAlias = Literal["count", "similarity"]
@@ -57,6 +57,8 @@ def nearest(queries: Tensor, gallery: Tensor | None, labels: Tensor, *, k: int) 
 
     `labels` are the gallery's. Of samples with exactly the k-th cosine any may be among the k; `vote` treats all alike.
     """
+    queries, gallery = comparable(queries, gallery)
+    check_labels("labels", labels, (queries if gallery is None else gallery).shape[0], "the gallery", queries.device)
     most = labels.shape[0] - (1 if gallery is None else 0)
     if not 1 <= k <= most:
         raise OptionError(f"k must lie between 1 and the {most} samples to choose from: got {k}.")
@@ -75,7 +77,7 @@ def nearest(queries: Tensor, gallery: Tensor | None, labels: Tensor, *, k: int) 
 
 def class_counts(taken: Tensor, labels: Tensor) -> Tensor:
     """How many of each class are taken in each row, float32 (n, classes)."""
-    counts = torch.zeros(taken.shape[0], int(labels.max()) + 1, device=taken.device)
+    counts = torch.zeros(taken.shape[0], int(labels.max()) + 1, dtype=torch.float32, device=taken.device)
     return counts.scatter_add_(1, labels.expand(taken.shape), taken.float())
 
 

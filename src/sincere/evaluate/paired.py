@@ -56,7 +56,7 @@ def sign_flip(differences: Tensor, *, seed: int) -> float:
     step = max(1, 2**22 // values.numel())
     for start in range(0, FLIPS, step):
         rows = min(step, FLIPS - start)
-        signs = torch.randint(2, (rows, values.numel()), generator=generator).double().mul_(2).sub_(1)
+        signs = torch.randint(2, (rows, values.numel()), generator=generator, device="cpu").double().mul_(2).sub_(1)
         as_far += int(((signs @ values).abs() >= observed).sum())
     return as_far / (FLIPS + 1)
 

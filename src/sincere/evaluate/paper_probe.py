@@ -52,11 +52,10 @@ def fit_paper_probe(
     schedule = schedule or PaperSchedule()
     n, device = vectors.shape[0], vectors.device
     generator = torch.Generator().manual_seed(seed)  # on the CPU, so that every device sees the same batches
-    weight = torch.zeros(classes, vectors.shape[1], device=device)
-    bias = torch.zeros(classes, device=device)
+    weight, bias = vectors.new_zeros(classes, vectors.shape[1]), vectors.new_zeros(classes)
     velocity_w, velocity_b = torch.zeros_like(weight), torch.zeros_like(bias)
     for epoch in range(schedule.epochs):
-        order = torch.randperm(n, generator=generator).to(device)
+        order = torch.randperm(n, generator=generator, device="cpu").to(device)
         for start in range(0, n, schedule.batch):
             chosen = order[start : start + schedule.batch]
             rows, own = vectors.index_select(0, chosen), labels.index_select(0, chosen).unsqueeze(1)

@@ -113,12 +113,18 @@ class Evaluation:
 
     def correct(self, method: str) -> Tensor:
         """Whether each test sample was classified right, bool (n,)."""
-        return torch.tensor(self.classifier(method).predicted) == torch.tensor(self.labels)
+        predicted, labels = self._on_cpu(method)
+        return predicted == labels
 
     def confusion(self, method: str) -> Tensor:
         """Samples of class r (row) that were taken for class c (column)."""
-        predicted, labels = torch.tensor(self.classifier(method).predicted), torch.tensor(self.labels)
+        predicted, labels = self._on_cpu(method)
         return confusion_matrix(predicted, labels, classes=len(self.class_names))
+
+    def _on_cpu(self, method: str) -> tuple[Tensor, Tensor]:
+        """Predicted and true classes, on the CPU whatever torch's default device is: what compares them works there."""
+        predicted = torch.tensor(self.classifier(method).predicted, device="cpu")
+        return predicted, torch.tensor(self.labels, device="cpu")
 
     def to_json(self) -> str:
         """As JSON; figures are plain, lists as long as the test set are packed."""

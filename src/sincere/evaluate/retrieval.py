@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sincere.checks import check_labels
 from sincere.errors import OptionError
+from sincere.evaluate.cosines import comparable
 from sincere.evaluate.neighbours import PARTS, cosine_tiles
 from sincere.evaluate.precision import full_precision
 from sincere.evaluate.ties import TiedRanking, tied_ranking
@@ -72,6 +74,10 @@ def retrieve(
     if not ks or min(ks) < 1:
         raise OptionError(f"ks must hold numbers from 1: got {tuple(ks)}.")
     ks = sorted(set(ks))
+    queries, gallery = comparable(queries, gallery)
+    check_labels("labels", labels, queries.shape[0], "queries", queries.device)
+    if gallery is not None and gallery_labels is not None:
+        check_labels("gallery_labels", gallery_labels, gallery.shape[0], "gallery", queries.device)
     there = labels if gallery_labels is None else gallery_labels
     per_class = torch.bincount(there, minlength=int(labels.max()) + 1 if labels.numel() else 0)
     counts = per_class[labels] - (1 if gallery is None else 0)

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sincere.evaluate.accuracy import ENOUGH
-from sincere.evaluate.wording import amount
-from sincere.tables import columns
+from sincere.tables import amount, columns
 
 if TYPE_CHECKING:
     from sincere.evaluate.record import ClassifierResult, Evaluation

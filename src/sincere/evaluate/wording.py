@@ -1,13 +1,6 @@
-"""Numbers in sentences."""
+"""Sentences that several records share."""
 
-
-def amount(number: int, one: str, many: str | None = None) -> str:
-    """A number with its noun.
-
-    >>> amount(1, "class", "classes"), amount(1200, "class", "classes"), amount(2, "sample")
-    ('1 class', '1,200 classes', '2 samples')
-    """
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+from sincere.tables import amount
 
 
 def left_out(alone: int, one: str) -> str:

@@ -49,7 +49,7 @@ def neural_collapse(
         return NeuralCollapse(on, None, None, None, None, None, None, None)
     centred = means[present] - means[present].mean(dim=0)
     cosines = cosines_across(centred)
-    pairs = cosines[tuple(torch.triu_indices(k, k, offset=1))]
+    pairs = cosines[tuple(torch.triu_indices(k, k, offset=1, device=cosines.device))]
     nc3 = nc4 = None
     if weights is not None:
         nc3 = _self_duality(weights[present.to(weights.device)].to(centred), centred)

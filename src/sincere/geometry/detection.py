@@ -110,7 +110,7 @@ class RankedScores:
 
     def _per_rank(self, ranks: Tensor, weights: Tensor) -> Tensor:
         """(draws, n) weights → (draws, values)."""
-        found = torch.zeros(weights.shape[0], self.values.shape[0], dtype=torch.float64)
+        found = weights.new_zeros(weights.shape[0], self.values.shape[0], dtype=torch.float64)
         return found.index_add_(1, ranks, weights.double())
 
     def figures(self, mine: Tensor, others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -137,10 +137,10 @@ def _record(
 ) -> OutOfClass:
     mine, others = scores
     ranked = RankedScores(mine, others)
-    auroc, fpr, rank = ranked.figures(torch.ones(1, mine.shape[0]), torch.ones(1, others.shape[0]))
+    auroc, fpr, rank = ranked.figures(*(torch.ones_like(one).unsqueeze(0) for one in scores))
     drawn = _drawn(ranked, mine.shape[0], others.shape[0], draws=draws, seed=seed)
     low, high = float(ranked.values[0]), float(ranked.values[-1])
-    edges = torch.linspace(low, high if high > low else low + 1, bins + 1, dtype=torch.float64)
+    edges = torch.linspace(low, high if high > low else low + 1, bins + 1, dtype=torch.float64, device="cpu")
     counts = [torch.histogram(one.double(), edges).hist.long().tolist() for one in scores]
     return OutOfClass(
         name=found.name,
@@ -167,7 +167,7 @@ def _drawn(ranked: RankedScores, mine: int, others: int, *, draws: int, seed: in
 
 def _in_step(first: Iterator[Tensor], second: Iterator[Tensor], most: int = 64) -> Iterator[tuple[Tensor, Tensor]]:
     """Two streams of draws, which come in pieces of different length, in pieces of one length."""
-    held = [torch.empty(0), torch.empty(0)]
+    held = [torch.empty(0, device="cpu"), torch.empty(0, device="cpu")]
     streams = (first, second)
     while True:
         for place, stream in enumerate(streams):

@@ -10,6 +10,7 @@ from sincere.checks import check_choice, check_finite, check_labels, shape_of
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError, OptionError
 from sincere.evaluate.classifiers import vectors_of
+from sincere.evaluate.inputs import check_is_set
 from sincere.losses.backends.class_layout import ClassLayout, layout_of
 from sincere.losses.similarity import unit_rows
 
@@ -81,6 +82,7 @@ def class_means(embeddings: Tensor, labels: Tensor, *, classes: int) -> Tensor:
 
 def check_not_empty(found: EmbeddingSet) -> None:
     """Most figures are means."""
+    check_is_set("what geometry measures", found)
     if len(found) == 0:
         raise InputError(f"geometry needs at least one sample: {found.name!r} is empty.")
 

@@ -27,7 +27,7 @@ class HistogramCounts:
         present = rows.layout.sizes.shape[0]
         self.within = torch.zeros(present, self.cells, dtype=torch.int64, device=rows.rows.device)
         self.between = torch.zeros_like(self.within)
-        self.middle = torch.full((), bins / 2, device=rows.rows.device)
+        self.middle = rows.rows.new_full((), bins / 2)
 
     def fresh(self) -> "HistogramCounts":
         """Without counts."""
@@ -78,7 +78,7 @@ class HistogramCounts:
         for counts in (self.within // 2, self.between):
             at_one = counts[:, -1:]
             binned = torch.cat([counts[:, :-2], counts[:, -2:-1] + at_one], dim=1).cpu()
-            whole.append(torch.zeros(self.rows.classes, self.bins, dtype=torch.int64))
+            whole.append(binned.new_zeros(self.rows.classes, self.bins))
             whole[-1][names.cpu()] = binned
         return whole[0], whole[1]
 
@@ -104,7 +104,7 @@ def similarity_histograms(
         if not is_whole(sample) or sample < 2:
             raise OptionError(f"sample must be at least 2, a whole number, to have a pair: got {sample!r}.")
         if sample < len(found):
-            chosen = torch.randperm(len(found), generator=torch.Generator().manual_seed(seed))[:sample]
+            chosen = torch.randperm(len(found), generator=torch.Generator().manual_seed(seed), device="cpu")[:sample]
             found, drawn = found.subset(chosen.sort().values), sample
     rows = directions_of(found)
     counts = HistogramCounts(rows, bins)
@@ -117,7 +117,7 @@ def histograms_from(
 ) -> SimilarityHistograms:
     """The record, once every tile was counted."""
     within, between = counts.by_class()
-    edges = torch.linspace(-1, 1, counts.bins + 1, dtype=torch.float64)
+    edges = torch.linspace(-1, 1, counts.bins + 1, dtype=torch.float64, device="cpu")
     all_within, all_between = within.sum(dim=0), between.sum(dim=0) // 2
     return SimilarityHistograms(
         class_names=similarity.class_names,

@@ -99,7 +99,7 @@ def loss_readings(
 
 
 def _batches(found: EmbeddingSet, batch: int, seed: int) -> Iterator[EmbeddingSet]:
-    shuffled = torch.randperm(len(found), generator=torch.Generator().manual_seed(seed))
+    shuffled = torch.randperm(len(found), generator=torch.Generator().manual_seed(seed), device="cpu")
     for start in range(0, len(found) - batch + 1, batch):
         yield found.subset(shuffled[start : start + batch])
 

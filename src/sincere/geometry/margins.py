@@ -74,7 +74,7 @@ def _resampled(values: Tensor, labels: Tensor, *, classes: int, draws: int, seed
     by_class, overall = [], []
     for counts in resampled_counts(values.shape[0], draws=draws, seed=seed):
         by_sample = counts.T.contiguous()
-        sizes = torch.zeros(classes, counts.shape[0]).index_add_(0, labels, by_sample)
+        sizes = by_sample.new_zeros(classes, counts.shape[0]).index_add_(0, labels, by_sample)
         sums = torch.zeros_like(sizes).index_add_(0, labels, by_sample.mul_(values.float().unsqueeze(1)))
         by_class.append((sums / sizes).T)
         overall.append(sums.sum(dim=0) / values.shape[0])

@@ -3,6 +3,7 @@
 import torch
 
 from sincere.embeddings.embedding_set import EmbeddingSet
+from sincere.evaluate.inputs import check_is_set
 from sincere.geometry.directions import cells, class_sums
 from sincere.geometry.record import PairSimilarity
 from sincere.losses.similarity import unit_rows
@@ -19,6 +20,7 @@ def similarity_by_class_pair(found: EmbeddingSet) -> PairSimilarity:
     >>> round(similarity.within, 6), round(similarity.between, 6)
     (0.6, -0.8)
     """
+    check_is_set("what geometry measures", found)
     classes, rows = len(found.class_names), unit_rows(found.embeddings.double())
     sums = class_sums(rows, found.labels, classes=classes)
     counts = torch.bincount(found.labels, minlength=classes)

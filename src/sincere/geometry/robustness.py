@@ -89,7 +89,8 @@ def _is_size(value: object) -> bool:
 def _strength(vectors: Tensor, labels: Tensor, *, classes: int, seed: int) -> float:
     """The strength of L2 that cross-validation chooses."""
     if vectors.shape[0] > CHOSEN_ON:
-        drawn = torch.randperm(vectors.shape[0], generator=torch.Generator().manual_seed(seed))[:CHOSEN_ON]
+        generator = torch.Generator().manual_seed(seed)
+        drawn = torch.randperm(vectors.shape[0], generator=generator, device="cpu")[:CHOSEN_ON]
         vectors, labels = vectors[drawn.to(vectors.device)], labels[drawn.to(labels.device)]
     return fit_with_folds(vectors, labels, classes=classes, seed=seed)[1]
 

@@ -23,7 +23,7 @@ def simplex_conditions(found: EmbeddingSet) -> SimplexConditions:
     here = means[present]
     k = here.shape[0]
     cosines = cosines_across(means.nan_to_num()).masked_fill(~(present.unsqueeze(1) & present), torch.nan)
-    above = torch.triu_indices(k, k, offset=1)
+    above = torch.triu_indices(k, k, offset=1, device=cosines.device)
     pairs = cosines[present][:, present][above[0], above[1]]
     target = -1 / (k - 1) if k > 1 else None
     deviations = (pairs - target).abs() if target is not None else pairs

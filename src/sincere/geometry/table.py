@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from math import exp, log
 from typing import TYPE_CHECKING
 
-from sincere.evaluate.wording import amount
-from sincere.tables import columns
+from sincere.tables import amount, columns
 
 if TYPE_CHECKING:
     from sincere.evaluate.record import Estimate

@@ -96,7 +96,8 @@ class ContrastiveLoss(nn.Module):
         self.log_temperature: nn.Parameter | None = None
         if learnable:
             self.log_temperature = nn.Parameter(_log_above_floor(settings.temperature, floor))
-        # What is to be learned must be found by parameters(), state_dict() and to(), which do not look into options.
+        # What is to be learned must be found by parameters(), state_dict() and to(), which do not look into options. A
+        # call uses what is found here, too: functional_call, fully_shard and load_state_dict(assign=True) replace it.
         elif isinstance(settings.temperature, nn.Parameter):
             self.given_temperature = settings.temperature
         if isinstance(settings.similarity, nn.Module):
@@ -108,9 +109,11 @@ class ContrastiveLoss(nn.Module):
     @property
     def temperature(self) -> float | Tensor:
         """The temperature of the next call."""
-        if self.log_temperature is None:
-            return self.options.get("temperature", Settings.temperature)
-        return self.temperature_floor + self.log_temperature.exp()
+        if self.log_temperature is not None:
+            return self.temperature_floor + self.log_temperature.exp()
+        if hasattr(self, "given_temperature"):
+            return self.given_temperature
+        return self.options.get("temperature", Settings.temperature)
 
     def forward(
         self,
@@ -126,7 +129,9 @@ class ContrastiveLoss(nn.Module):
 
     def call_options(self, weights: Tensor | None) -> dict[str, Any]:
         """The remembered options with what changes from call to call."""
-        return {**self.options, **self.own_options, "temperature": self.temperature, "weights": weights}
+        learned = {"similarity": self.similarity} if hasattr(self, "similarity") else {}
+        now = {"temperature": self.temperature, "weights": weights}
+        return {**self.options, **self.own_options, **learned, **now}
 
     def extra_repr(self) -> str:
         shown: dict[str, Any] = {**self.options, **self.own_options}

@@ -71,7 +71,7 @@ class LabelQueue(nn.Module):
         self.labels[places] = labels.to(self.labels)
         self._next = (self._next + rows.shape[0]) % size
         self._filled = min(self._filled + rows.shape[0], size)
-        self.position.copy_(torch.tensor([self._next, self._filled]))
+        self.position.copy_(torch.tensor([self._next, self._filled], device="cpu"))
 
     def contrasts(self) -> tuple[Tensor, Tensor]:
         """What is remembered, as `contrast_embeddings` and `contrast_labels`: a copy that later writes do not reach."""

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
-from sincere.evaluate.wording import amount
 from sincere.report.elements import text
 from sincere.report.palette import COLOURS
 from sincere.report.subject import Subject
+from sincere.tables import amount
 
 HERE = Path(__file__).parent
 SECTIONS = {

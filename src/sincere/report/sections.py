@@ -7,7 +7,6 @@ from typing import Any
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.evaluate import Comparison
 from sincere.evaluate.comparison import LIMITS
-from sincere.evaluate.wording import amount
 from sincere.report.elements import table, text, verdict_line
 from sincere.report.mistakes import Mistake, gallery_of
 from sincere.report.pictures.accuracy import SHOWN, figures_of
@@ -15,6 +14,7 @@ from sincere.report.pictures.comparison import common_figures, without_k
 from sincere.report.subject import Subject
 from sincere.report.thumbnails import picture_uri
 from sincere.report.verdict import Verdict, percent, signed
+from sincere.tables import amount
 
 LONGEST = 220  # signs of a text that a card shows
 

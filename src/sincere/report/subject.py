@@ -11,12 +11,12 @@ from torch import Tensor
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError
 from sincere.evaluate import Evaluation, evaluate
-from sincere.evaluate.wording import amount
 from sincere.geometry import describe
 from sincere.geometry.record import Geometry
 from sincere.report.leave_one_out import evaluate_alone
 from sincere.runs import RunFolder, read_json, read_metrics
 from sincere.runs.folder import Split
+from sincere.tables import amount
 
 TEMPERATURE = 0.1  # of the losses that geometry reads, where no run says another
 Say = Callable[[str], None]

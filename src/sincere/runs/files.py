@@ -61,7 +61,7 @@ def explained_write(path: Path, size: int) -> Iterator[None]:
             error.errno,
             f"could not write {path}: {error.strerror or error}. It needs {_megabytes(size)}, and {_megabytes(free)} "
             "are free on that disk. What was there before is intact: make room (or mend the folder), then run the same "
-            "command again; a training run goes on by --resume, or resume=True.",
+            "command again; a training run goes on by resume=True.",
         ) from error
 
 

@@ -2,6 +2,7 @@
 
 import types
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from math import isfinite
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -46,12 +47,19 @@ def from_json(cls: type[T], values: Mapping[str, Any], *, where: str = "") -> T:
             made[name] = from_json(inner, value, where=f"{where}{name}.")
         else:
             made[name] = tuple(value) if isinstance(value, list) else value
-    try:
+    with of_group(where.removesuffix(".")):
         return cls(**made)
+
+
+@contextmanager
+def of_group(name: str) -> Iterator[None]:
+    """Put the group of settings, if any, before what is said of an option of it: `head: dim must be …`."""
+    try:
+        yield
     except OptionError as error:
-        if not where:
+        if not name:
             raise
-        raise OptionError(f"{where.removesuffix('.')}: {error}") from None
+        raise OptionError(f"{name}: {error}") from error
 
 
 def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any], *, where: str = "") -> Iterator[str]:

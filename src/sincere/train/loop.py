@@ -1,5 +1,6 @@
 """Training, from a configuration to a run folder."""
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from sincere.train.config import DataConfig
 from sincere.train.interruption import Interruption
 from sincere.train.meter import Meter
 from sincere.train.processes import Processes, device_for, joined_processes, tuned_convolutions
-from sincere.train.progress import Length, Show, build_progress
+from sincere.train.progress import Length, Show, Telling, build_progress
 from sincere.train.reporting import Moment, Reporter
 from sincere.train.seeds import callers_generators_restored
 from sincere.train.session import Session, build_session
@@ -60,6 +61,7 @@ def train(
     resume: bool = False,
     data: Splits | None = None,
     show: Show = "auto",
+    phrase: Callable[[str], str] = str,
 ) -> TrainedRun:
     """Train a model and leave a run folder: configuration, metrics, checkpoint, weights, embeddings.
 
@@ -73,6 +75,8 @@ def train(
             that a job that may be killed can use the same command every time.
         data: splits in memory, in place of those that `config.data` names.
         show: "auto" has a live display on a terminal; "plain" writes lines; "off" is silent. All of it on stderr.
+        phrase: how notes on the data and the batches are put into words; the command line names options as they are
+            typed there.
     """
     with heard_by_the_others():
         needs_safetensors()
@@ -81,7 +85,7 @@ def train(
         if processes.leader:
             check_folder(folder, config, resume=resume)
         splits = opened(config.data) if data is None else data
-        return _trained(config, folder, splits, device, processes, show, resume=resume)
+        return _trained(config, folder, splits, device, processes, Telling(show, phrase), resume=resume)
 
 
 def _trained(
@@ -90,7 +94,7 @@ def _trained(
     splits: Splits,
     device: torch.device,
     processes: Processes,
-    show: Show,
+    telling: Telling,
     *,
     resume: bool,
 ) -> TrainedRun:
@@ -106,7 +110,7 @@ def _trained(
             begin(folder, config, splits)
         processes.wait()
         with Interruption(quiet=not processes.leader) as asked, tuned_convolutions(device):
-            return Loop(session, folder, show).run(asked)
+            return Loop(session, folder, telling).run(asked)
 
 
 def opened(config: DataConfig) -> Splits:
@@ -137,7 +141,7 @@ def last_told(folder: RunFolder) -> tuple[EpochLoss | None, Validation | None]:
 class Loop:
     """The training loop, with what it remembers from step to step."""
 
-    def __init__(self, session: Session, folder: RunFolder, show: Show) -> None:
+    def __init__(self, session: Session, folder: RunFolder, telling: Telling) -> None:
         self.session, self.folder, self.config = session, folder, session.config.reporting
         self.processes = session.parts.processes
         self.meter: Meter = session.meter()
@@ -150,9 +154,9 @@ class Loop:
         self.epoch_loss, self.validation = last_told(folder) if found else (None, None)
         self.upcoming: EpochPlan | None = None
         length = Length(session.config.epochs, session.total_steps)
-        self.progress = build_progress(show, length, done=self.position.step, leader=self.processes.leader)
+        self.progress = build_progress(telling.show, length, done=self.position.step, leader=self.processes.leader)
         for note in (*session.splits.note, *session.planner.notes) if not found else ():
-            self.progress.say(f"note: {note}")
+            self.progress.say(f"note: {telling.phrase(note)}")
 
     def run(self, asked: Interruption) -> TrainedRun:
         """Epoch after epoch from where the run stands, until the end or a signal."""

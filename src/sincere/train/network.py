@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from sincere.embeddings.embed import Precision, half_precision
 from sincere.encoders import EmbeddingModel
 from sincere.errors import OptionError
+from sincere.tables import amount
 from sincere.train.config import Objective
 
 
@@ -75,8 +76,8 @@ def simplex_vertices(classes: int, dim: int) -> Tensor:
     """
     if classes < 2 or dim < classes - 1:
         raise OptionError(
-            f"a regular simplex of {classes} classes needs at least {max(classes - 1, 1)} dimensions and two classes: "
-            f"got {dim} dimensions. Set head.dim."
+            f"a regular simplex of {amount(classes, 'class', 'classes')} needs at least "
+            f"{amount(max(classes - 1, 1), 'dimension')} and two classes: got {amount(dim, 'dimension')}. Set head.dim."
         )
     # Row k of Helmert's matrix: k ones, −k, zeros. Its rows span what is orthogonal to (1, …, 1): the simplex's space.
     helmert = torch.ones(classes - 1, classes, dtype=torch.float64).tril()

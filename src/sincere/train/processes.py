@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from sincere.errors import InputError, OptionError
+from sincere.tables import amount
 from sincere.train.company import failing_together, new_store, several, wait_for_everybody
 
 # The others wait while the first process validates and embeds, on a CPU easily for longer than the half hour that torch
@@ -89,7 +90,7 @@ def device_for(name: str) -> torch.device:
             device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         if device.index >= torch.cuda.device_count():
             raise OptionError(
-                f"device {device} does not exist: there are {torch.cuda.device_count()} GPUs. "
+                f"device {device} does not exist: torch finds {amount(torch.cuda.device_count(), 'GPU')}. "
                 "Start no more processes than GPUs on a machine."
             )
     return device

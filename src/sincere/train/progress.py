@@ -1,6 +1,7 @@
 """What a person sees of a run: a live line on a terminal where `rich` is installed, plain lines anywhere else."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Literal, Protocol
@@ -19,6 +20,14 @@ class Length:
 
     epochs: int
     steps: int
+
+
+@dataclass(frozen=True)
+class Telling:
+    """How a run tells what it has to say: on which display, and notes in whose words."""
+
+    show: Show
+    phrase: Callable[[str], str]
 
 
 class Progress(Protocol):

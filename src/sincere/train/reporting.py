@@ -5,6 +5,7 @@ from typing import Any
 
 from sincere.errors import OptionError
 from sincere.runs import MetricsLog, RunFolder
+from sincere.tables import amount
 from sincere.train.meter import Reading
 from sincere.train.progress import Progress
 from sincere.train.validation import Validation
@@ -42,8 +43,8 @@ class Reporter:
         values = {"knn_accuracy": found.accuracy, "neighbours": found.neighbours, "references": found.references}
         self._write("validation", moment, {**values, "samples": found.samples})
         self.progress.say(
-            f"epoch {moment.epoch}  k-NN {100 * found.accuracy:.2f} % on {found.samples:,} validation samples "
-            f"(k = {found.neighbours}, {found.references:,} references)"
+            f"epoch {moment.epoch}  k-NN {100 * found.accuracy:.2f} % on {amount(found.samples, 'validation sample')} "
+            f"(k = {found.neighbours}, {amount(found.references, 'reference')})"
         )
 
     def close(self) -> None:

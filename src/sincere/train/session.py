@@ -12,6 +12,7 @@ from sincere.encoders import EmbeddingModel, default_encoder, seeded
 from sincere.errors import InputError, OptionError
 from sincere.train.batches import Planner
 from sincere.train.excess import has_floor
+from sincere.train.fields import of_group
 from sincere.train.memory import Memory
 from sincere.train.meter import Meter, finite, floor_function
 from sincere.train.network import Network, build_classifier
@@ -84,7 +85,8 @@ def build_session(
         raise InputError(f"training needs samples of at least two classes: {splits.train.name} has those of {present}.")
     generator = torch.Generator().manual_seed(seed_for(config.seed, "weights"))
     description = describe(config, splits.train)
-    model = description.build_model(generator, weights_follow=weights_follow)
+    with of_group("encoder"):
+        model = description.build_model(generator, weights_follow=weights_follow)
     views = description.build_views()
     splits = _tokenized(splits, model)
     _started_from_data(model, views, splits.train, config.seed)

@@ -21,9 +21,7 @@ def check_folder(folder: RunFolder, config: TrainConfig, *, resume: bool) -> Non
         check_empty(folder)
         return
     if not resume:
-        raise OptionError(
-            f"{folder.path} holds a run already: choose another folder, or resume it (resume=True, --resume)."
-        )
+        raise OptionError(f"{folder.path} holds a run already: choose another folder, or resume it: resume=True.")
     check_same_run(folder, config)
 
 
@@ -84,7 +82,7 @@ def check_empty(folder: RunFolder) -> None:
     """Nothing of anybody else's may lie where a run begins."""
     there = next(place for place in (folder.path, *folder.path.absolute().parents) if place.exists())
     if not there.is_dir():
-        raise OptionError(f"run must be a folder: {there} is a file.")
+        raise OptionError(f"the place of a run must be a folder: {there} is a file.")
     ours = {name.rstrip("/") for name in CONTENTS} | {folder.readme.name}
     found = [place.name for place in folder.path.iterdir()] if folder.path.is_dir() else []
     foreign = sorted(name for name in found if name.removesuffix(TEMPORARY) not in ours)

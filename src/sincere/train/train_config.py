@@ -7,6 +7,7 @@ from typing import Any
 
 from sincere.errors import OptionError
 from sincere.runs import read_json
+from sincere.tables import amount
 from sincere.train.config import (
     BatchesConfig,
     ComputeConfig,
@@ -71,13 +72,14 @@ class TrainConfig:
     def _check_schedule(self) -> None:
         if self.schedule.warmup_epochs > self.epochs:
             raise OptionError(
-                f"schedule.warmup_epochs must fit into the run's {self.epochs} epochs: "
+                f"schedule.warmup_epochs must fit into the run's {amount(self.epochs, 'epoch')}: "
                 f"got {self.schedule.warmup_epochs}."
             )
         highest = max(self.schedule.warmup_start_lr, self.schedule.end_lr)
         if highest > self.optimizer.lr:
             raise OptionError(
-                f"schedule.warmup_start_lr and end_lr must not exceed optimizer.lr, {self.optimizer.lr}: got {highest}."
+                f"schedule.warmup_start_lr and schedule.end_lr must not exceed optimizer.lr, {self.optimizer.lr}: "
+                f"got {highest}."
             )
 
     def _check_views(self) -> None:

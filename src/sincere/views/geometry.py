@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sincere.errors import InputError, OptionError
+from sincere.tables import amount
 from sincere.views.resampling import interval_weights, resample, shift_weights
 from sincere.views.stages import (
     Shape,
@@ -136,8 +137,8 @@ class ShiftedCrop(Stage):
     def numbers(self, shape: Shape) -> int:
         if self.pixels is not None and min(shape[1:]) <= self.pixels:
             raise InputError(
-                f"an image must be larger than the {self.pixels} pixels it is moved by: got {shape[1]}×{shape[2]}. "
-                + fewer_pixels(self.name, shape, self.at_cifar)
+                f"an image must be larger than the {amount(self.pixels, 'pixel')} it is moved by: got "
+                f"{shape[1]}×{shape[2]}. " + fewer_pixels(self.name, shape, self.at_cifar)
             )
         return 2
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from sincere.errors import InputError
+from sincere.tables import amount
 from sincere.views.stages import (
     Shape,
     Stage,
@@ -40,7 +41,7 @@ class Hole(Stage):
     def numbers(self, shape: Shape) -> int:
         if self.pixels is not None and min(shape[1:]) <= self.pixels:
             raise InputError(
-                f"an image must be larger than the hole of {self.pixels} pixels: got {shape[1]}×{shape[2]}. "
+                f"an image must be larger than the hole of {amount(self.pixels, 'pixel')}: got {shape[1]}×{shape[2]}. "
                 + fewer_pixels(self.name, shape, self.at_cifar)
             )
         return 2

@@ -77,12 +77,10 @@ def pixels_for(shape: Shape, given: int | None, at_cifar: int) -> int:
 
 def fewer_pixels(stage: str, shape: Shape, at_cifar: int) -> str:
     """What to do about a stage that was given more pixels than an image of this shape has."""
-    out = f"{stage}=False (--set views.options.{stage}=false)"
     fitting = max(1, pixels_for(shape, None, at_cifar))
     if fitting >= min(shape[1:]):
-        return f"Leave it out: {out}."
-    typed = f"--set views.options.{stage}.pixels={fitting}"
-    return f"Choose fewer, {stage}={{'pixels': {fitting}}} ({typed}), or leave it out, {out}."
+        return f"Leave it out: {stage}=False."
+    return f"Choose fewer, {stage}={{'pixels': {fitting}}}, or leave it out, {stage}=False."
 
 
 def check_share(name: str, value: float) -> None:

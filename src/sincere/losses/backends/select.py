@@ -83,7 +83,10 @@ def capability(index: int | None) -> tuple[int, int]:
 
 
 def select_backend(pairs: Pairs) -> tuple[str, str]:
-    """The backend's name, and why."""
+    """The backend's name, and why.
+
+    The reasons hold no number of pairs: to print one, torch.compile would make a graph for that number alone, or fail.
+    """
     wanted = pairs.settings.backend
     if wanted == "triton" and (reason := why_no_kernels(pairs)):
         raise refused_kernels(reason)
@@ -98,13 +101,10 @@ def select_backend(pairs: Pairs) -> tuple[str, str]:
     no_kernels = "the tensors are on the CPU" if on_cpu else why_no_kernels(pairs)
     small = SMALL_ON_CPU if on_cpu else SMALL_ON_GPU if no_kernels else SMALL_FOR_KERNELS
     if size <= small:
-        return "dense", f"{size} pairs are few"
+        return "dense", "there are few pairs"
     if no_kernels is None:
-        return "triton", f"{size} pairs on a GPU"
-    return (
-        "tiled",
-        f"{size} pairs would take {size * pairs.anchors.element_size() / 2**20:.0f} MiB a matrix; {no_kernels}",
-    )
+        return "triton", "there are many pairs, on a GPU"
+    return "tiled", f"a matrix of all pairs would be large, and {no_kernels}"
 
 
 def kernels_take_sets(pairs: Pairs, method: str) -> bool:

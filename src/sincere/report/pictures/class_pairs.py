@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from sincere.evaluate.wording import amount
 from sincere.geometry.record import PairSimilarity
 from sincere.report.palette import cosines_map
 from sincere.report.picture import (
@@ -18,6 +17,7 @@ from sincere.report.picture import (
 )
 from sincere.report.subject import Subject
 from sincere.report.verdict import Grade, Verdict, signed, some
+from sincere.tables import amount
 
 MOST_NUMBERS = 12  # classes up to which a cell has room for its number
 MOST_CELLS = 100  # classes up to which a cell can be seen

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 
 from sincere.evaluate.accuracy import ENOUGH
-from sincere.evaluate.wording import amount
 from sincere.report.palette import OTHER, SAME, shares_map
 from sincere.report.picture import Picture, Table, cell_text, colour_bar, heat_ticks, in_style, new_figure
 from sincere.report.subject import Subject
 from sincere.report.verdict import Grade, Verdict, graded, percent, some
+from sincere.tables import amount
 
 MOST_NUMBERS = 16
 MOST_CELLS = 100  # classes up to which a cell of the matrix can be seen

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from sincere.evaluate.wording import amount
 from sincere.geometry.record import SimilarityHistograms
 from sincere.report.palette import OTHER, SAME
 from sincere.report.picture import Picture, Table, in_style, new_figure
 from sincere.report.subject import Subject
 from sincere.report.verdict import Verdict, graded, percent, signed
+from sincere.tables import amount
 
 
 @in_style

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from sincere.evaluate.wording import amount
 from sincere.report.palette import FAINT, INK, MARKERS, class_colour, class_symbol
 from sincere.report.picture import Picture, Table, in_style, new_figure, short_names
 from sincere.report.projections import NEIGHBOURS, PointMap, Projection
 from sincere.report.subject import Subject
 from sincere.report.verdict import Grade, Verdict, percent
+from sincere.tables import amount
 
 MOST_NAMES = 20  # classes whose names fit on the map
 
