@@ -110,7 +110,7 @@ class ContrastiveLoss(nn.Module):
     def temperature(self) -> float | Tensor:
         """The temperature of the next call."""
         if self.log_temperature is not None:
-            return self.temperature_floor + self.log_temperature.exp()
+            return self.temperature_floor + self.log_temperature.exp().squeeze()
         if hasattr(self, "given_temperature"):
             return self.given_temperature
         return self.options.get("temperature", Settings.temperature)
@@ -144,4 +144,4 @@ def _log_above_floor(temperature: float | Tensor, floor: float) -> Tensor:
     start = float(temperature.detach()) if isinstance(temperature, Tensor) else float(temperature)
     if start <= floor:
         raise OptionError(f"temperature must start above temperature_floor, {floor}: got {start}.")
-    return torch.tensor(log(start - floor))
+    return torch.tensor([log(start - floor)])  # one element and no scalar, which `fully_shard` would refuse
