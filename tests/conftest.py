@@ -2,20 +2,32 @@
 
 import os
 
+# Several test processes share two cores; one thread each keeps them out of each other's way. It counts for torch, numpy
+# and scikit-learn, here and in every process that a test starts, and must be set before they are imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import torch
+
+from interpreter import replace_the_language_once_a_launch
 
 # Must be set before the first kernel is decorated. With a GPU the kernels are compiled and run there.
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
+    replace_the_language_once_a_launch()
 
 import pytest
 from hypothesis import settings
 
-# Several test processes share two cores; one thread each keeps them out of each other's way.
 torch.set_num_threads(1)
 # A slow machine must not turn a correct example red, and CI must see the same examples every time.
 settings.register_profile("sincere", deadline=None, derandomize=True, max_examples=60, print_blob=False)
 settings.load_profile("sincere")
+# They take half a minute each. Begun last, one process would compile while the others have nothing left to do.
+LONG = ("test_kernels_compile_without_a_gpu",)
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: getattr(item, "originalname", None) not in LONG)
 
 
 @pytest.fixture(autouse=True)

@@ -1,8 +1,14 @@
-"""What each process of tests/test_gather.py does: compare its share of a global loss with one process's."""
+"""What each process of tests/test_gather.py does: compare its share of a global loss with one process's.
 
+python tests/distributed_cases.py FOLDER     everything, by two processes and by three; prints what they found, as JSON
+"""
+
+import json
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 import sincere.functional as SF
+from forked_runs import ended, in_a_process
 from sincere import LabelQueue, SINCERELoss, cached_backward
 from sincere.errors import InputError
 
@@ -288,11 +295,11 @@ CHECKS = (
 )
 
 
-def run(rank: int, world: int, store: str, results: Any) -> None:
-    """Everything above in one process of `world`; what went wrong goes into `results`."""
+def run(rank: int, world: int, folder: Path) -> int:
+    """Everything above in one process of `world`; what went wrong goes into a file."""
     torch.set_num_threads(1)
     warnings.simplefilter("error")
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
+    dist.init_process_group("gloo", init_method=f"file://{folder / 'store'}", rank=rank, world_size=world)
     problems, done = [], 0
     for case in cases(world):
         problems.append(check_case(case, rank))
@@ -300,6 +307,20 @@ def run(rank: int, world: int, store: str, results: Any) -> None:
     for check in CHECKS:
         problems.append(check(rank, world))
         done += 1
-    results.put((rank, done, [problem for problem in problems if problem]))
+    (folder / f"{rank}.json").write_text(json.dumps([done, [problem for problem in problems if problem]]))
     dist.barrier()
     dist.destroy_process_group()
+    return 0
+
+
+def together(world: int, folder: Path) -> dict[str, Any]:
+    """Exit codes of that many processes, and what they found."""
+    folder.mkdir()
+    children = [in_a_process(lambda r=rank: run(r, world, folder)) for rank in range(world)]
+    codes = [ended(child) for child in children]
+    return {"codes": codes, "reports": [json.loads(place.read_text()) for place in sorted(folder.glob("*.json"))]}
+
+
+if __name__ == "__main__":
+    torch.optim.SGD([torch.zeros(1)])  # loads torch's compiler, which DistributedDataParallel needs: once, here
+    print(json.dumps({str(world): together(world, Path(sys.argv[1]) / str(world)) for world in (2, 3)}))

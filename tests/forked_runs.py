@@ -1,8 +1,9 @@
 """Runs in processes of their own, forked from one that has imported everything: quickly started, killed at will.
 
-python tests/forked_runs.py killed FOLDER       one run undisturbed, one killed again and again; prints JSON
-python tests/forked_runs.py together FOLDER     the same runs in one process and in two; prints JSON
-python tests/forked_runs.py again FOLDER        several runs, one after another, in the same two processes; prints JSON
+python tests/forked_runs.py FOLDER      prints what came of these, as JSON:
+killed       one run undisturbed, one killed again and again, and two stopped gracefully
+together     the same runs in one process and in two
+again        several runs, one after another, in the same two processes
 """
 
 import json
@@ -106,7 +107,8 @@ def killed(folder: Path) -> dict[str, object]:
         codes[-1].append(code)
         if code == 0:
             codes.append([])
-    return {"codes": codes[:-1]}
+    signals = {name: graceful(folder, getattr(signal, name)) for name in ("SIGINT", "SIGTERM")}
+    return {"codes": codes[:-1], "graceful": signals}
 
 
 def graceful(folder: Path, number: int) -> dict[str, object]:
@@ -160,7 +162,7 @@ def again(folder: Path) -> dict[str, object]:
         as_torchrun(rank, port)
         os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "True"
         config = small_config(epochs=1)
-        return max(one_run(folder / str(number), config) for number in range(4))
+        return max(one_run(folder / f"again{number}", config) for number in range(4))
 
     children = [in_a_process(lambda r=rank: process(r)) for rank in range(2)]
     store = torch.distributed.TCPStore("127.0.0.1", port, is_master=True, wait_for_workers=False)
@@ -201,10 +203,6 @@ def two_processes(folder: Path, config: TrainConfig, *, stop: int | None = None)
 
 if __name__ == "__main__":
     torch.optim.SGD([torch.zeros(1)])  # the first optimizer of a process loads torch's compiler: once, here
-    scenario, place = sys.argv[1], Path(sys.argv[2])
-    if scenario == "killed":
-        result = killed(place)
-        result["graceful"] = {name: graceful(place, getattr(signal, name)) for name in ("SIGINT", "SIGTERM")}
-    else:
-        result = {"together": together, "again": again}[scenario](place)
+    place = Path(sys.argv[1])
+    result = {work.__name__: work(place) for work in (killed, together, again)}
     print(json.dumps(result))

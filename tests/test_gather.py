@@ -1,23 +1,31 @@
 """gather=True: the gradient after DDP's averaging, and the logged value, are those of one process."""
 
+import json
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
-import torch.multiprocessing as mp
 
 import distributed_cases
 import sincere.functional as SF
 
 
-@pytest.mark.parametrize("world", [2, 3])
-def test_processes_together_compute_what_one_computes(world, tmp_path):
-    results = mp.get_context("spawn").SimpleQueue()
-    mp.spawn(distributed_cases.run, args=(world, str(tmp_path / "store"), results), nprocs=world)
-    reports = [results.get() for _ in range(world)]
-    assert sorted(rank for rank, _, _ in reports) == list(range(world))
-    expected = len(distributed_cases.cases(world)) + len(distributed_cases.CHECKS)
-    for rank, done, problems in reports:
-        assert done == expected, f"rank {rank} stopped after {done} of {expected} cases"
-        assert not problems, "\n".join(problems)
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes are forked")
+def test_processes_together_compute_what_one_computes(tmp_path):
+    command = [sys.executable, distributed_cases.__file__, str(tmp_path)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    assert list(found) == ["2", "3"]
+    for world in (2, 3):
+        assert found[str(world)]["codes"] == [0] * world, run.stderr
+        assert len(found[str(world)]["reports"]) == world
+        expected = len(distributed_cases.cases(world)) + len(distributed_cases.CHECKS)
+        for rank, (done, problems) in enumerate(found[str(world)]["reports"]):
+            assert done == expected, f"rank {rank} of {world} stopped after {done} of {expected} cases"
+            assert not problems, "\n".join(problems)
 
 
 def test_gather_without_a_process_group_is_one_process():
