@@ -46,6 +46,11 @@ def every_figure():
     }
 
 
+@pytest.fixture(scope="module")
+def plain():
+    return every_figure()
+
+
 class Default:
     """A default of torch's, put back afterwards."""
 
@@ -70,8 +75,7 @@ class Default:
         pytest.param(lambda: Default(torch.use_deterministic_algorithms, True, False), id="deterministic"),
     ],
 )
-def test_no_figure_depends_on_what_the_loop_set(surrounding):
-    plain = every_figure()
+def test_no_figure_depends_on_what_the_loop_set(surrounding, plain):
     with surrounding():
         found = every_figure()
     assert {name for name in plain if found[name] != plain[name]} == set()

@@ -116,6 +116,33 @@ def test_auto_takes_the_backend_that_has_the_derivative(case, monkeypatch):
 
 
 @NO_WARNING_OF_TORCH
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node")  # torch's own, of constants in its graph
+@EACH_LOSS
+def test_a_linearised_loss(case):
+    """Traced once, at one point; then a tangent in any direction."""
+    z, labels = batch(case)
+    value, tangent = torch.func.linearize(lambda rows: case.call(rows, labels), z)
+    torch.testing.assert_close(value, case.call(z, labels, backend="dense"))
+    gradient = gradient_of(lambda rows: case.call(rows, labels, backend="dense"), z)
+    for direction in torch.randn(2, *z.shape, dtype=z.dtype):
+        torch.testing.assert_close(tangent(direction), (gradient * direction).sum(), rtol=1e-9, atol=1e-11)
+
+
+@NO_WARNING_OF_TORCH
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node")
+def test_a_linearised_set_loss_says_what_must_hold():
+    """A trace cannot look at labels to choose a method: beyond 64 contrasts it must be named."""
+    z, labels = torch.randn(65, 5, dtype=torch.float64), torch.arange(65) % 7
+    with pytest.raises(RuntimeError, match=r'forward mode.*linearize.*backend="dense" and method="exact"'):
+        torch.func.linearize(lambda rows: SF.set_nce(rows, labels), z)
+    with pytest.raises(RuntimeError, match=r'forward mode.*backend="dense" and method="exact"'):
+        torch.func.linearize(lambda rows: SF.set_nce(rows, labels, method="saddle"), z)
+    _, tangent = torch.func.linearize(lambda rows: SF.set_nce(rows, labels, method="exact"), z)
+    _, expected = torch.func.jvp(lambda rows: SF.set_nce(rows, labels, method="exact"), (z,), (z.flip(0),))
+    torch.testing.assert_close(tangent(z.flip(0)), expected, rtol=1e-9, atol=1e-11)
+
+
+@NO_WARNING_OF_TORCH
 @pytest.mark.parametrize("loss", [SF.sincere, SF.set_nce])
 def test_what_the_tiled_backend_has_not_is_refused_in_words(loss):
     z = torch.randn(12, 5)

@@ -12,6 +12,7 @@ from sincere.cli.run_evaluation import known_evaluation
 from sincere.errors import OptionError
 from sincere.evaluate import Evaluation, compare
 from sincere.evaluate.options import Method
+from sincere.train.fields import check_at_least
 
 How = Annotated[str, typer.Option("--method", "--methods", help="knn, class_means, linear, linear_paper or retrieval.")]
 Metric = Annotated[
@@ -33,6 +34,7 @@ def compare_runs(
     """
     if len(runs) < 2:
         raise OptionError(f"compare takes two runs or more: got {len(runs)}.")
+    check_at_least(0, seed=seed)  # before runs without an evaluation are evaluated
     name, known = method.replace("-", "_"), [known_evaluation(run) for run in runs]
     for run, evaluation in zip(runs, known, strict=True):
         check_evaluated(run, evaluation, name)

@@ -7,6 +7,7 @@ from sincere.cli.hints import command
 from sincere.cli.output import tell, tell_json
 from sincere.cli.run_evaluation import keep, measured
 from sincere.evaluate import EvaluationOptions
+from sincere.train.fields import check_at_least
 
 
 def evaluate_run(
@@ -24,6 +25,7 @@ def evaluate_run(
 
     Writes evaluation.json into the run, by which `sincere compare` goes. Nothing is chosen on the test split.
     """
+    check_at_least(0, seed=seed)
     names = tuple(name.strip().replace("-", "_") for name in methods.split(","))
     settings = EvaluationOptions(
         methods=names,  # type: ignore[arg-type]  # it checks them

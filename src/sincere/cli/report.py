@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -38,10 +38,19 @@ Train = Annotated[
 Labels = Annotated[
     Path | None, typer.Option("--labels", help="Of an .npy: its labels, .npy or one a line.", show_default=False)
 ]
+Unlabelled = Annotated[
+    Literal["refuse", "drop", "class"],
+    typer.Option("--unlabelled", help="Of files: samples with the label −1 are left out, or are a class like others."),
+]
 
 
 def report_on(
-    runs: Inputs, out: File = None, train: Train = None, labels: Labels = None, json: options.Json = False
+    runs: Inputs,
+    out: File = None,
+    train: Train = None,
+    labels: Labels = None,
+    unlabelled: Unlabelled = "refuse",
+    json: options.Json = False,
 ) -> None:
     """Write one HTML page that shows what embeddings are worth and what they look like; it opens offline.
 
@@ -55,7 +64,7 @@ def report_on(
     refused: dict[Path, OSError] = {}
     with working("report") as at:
         for path in runs:
-            subjects.append(read_input(path, train=train, labels=labels, at=at))
+            subjects.append(read_input(path, train, labels, unlabelled, at))
             refused.update(keep_records(subjects[-1]))  # at once, so that a failure later on costs no evaluation
         try:
             place = write_report(subjects, out or default_place(runs), on_step=at)
@@ -86,10 +95,12 @@ def default_place(runs: list[Path]) -> Path:
     return RunFolder(first).report if first.is_dir() else first.with_name(f"{first.stem}-report.html")
 
 
-def read_input(path: Path, *, train: Path | None, labels: Path | None, at: Callable[[str], None]) -> Subject:
+def read_input(
+    path: Path, train: Path | None, labels: Path | None, unlabelled: Unlabelled, at: Callable[[str], None]
+) -> Subject:
     """A run, whose embeddings are made anew where it did not save them, or a file."""
     if not path.is_dir():
-        return read_subject(path, train=train, labels=labels, on_step=at)
+        return read_subject(path, train=train, labels=labels, unlabelled=unlabelled, on_step=at)
     folder = RunFolder(path)
     check_finished(folder)
     at(f"embeddings of {path}")

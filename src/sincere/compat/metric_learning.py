@@ -10,7 +10,8 @@ All are called as `loss(embeddings, labels, indices_tuple, ref_emb, ref_labels)`
     ref_labels     (m,). If it is the very tensor that was passed as labels, row i of ref_emb is taken for anchor i
                    itself and left out, as there; pass labels.clone() to contrast the two
 
-The only option is temperature: distance, reducer and embedding_regularizer are its defaults', and are not taken.
+They are made as there, with temperature, distance, reducer, embedding_regularizer and embedding_reg_weight, where the
+numbers are the same: :class:`sincere.compat.metric_learning_options.PairLossOptions` says which. Others are refused.
 
 They work inside its `CrossBatchMemory` and `SelfSupervisedLoss`. Its `DistributedLossWrapper` takes none but its own
 classes: use :class:`sincere.SupConLoss` or :class:`sincere.SINCERELoss` with gather=True, whose gradients are exact.
@@ -18,12 +19,13 @@ classes: use :class:`sincere.SupConLoss` or :class:`sincere.SINCERELoss` with ga
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import TypeAlias, final
+from typing import TypeAlias, Unpack, final
 
 import torch
 from torch import Tensor, nn
 
 from sincere.checks import check_device, check_embeddings, check_temperature, shape_of
+from sincere.compat.metric_learning_options import PairLossOptions, Reducer, read_options
 from sincere.errors import InputError
 from sincere.losses.backends.select import row_statistics
 from sincere.losses.options import Settings, full_precision
@@ -38,10 +40,15 @@ IndicesTuple: TypeAlias = tuple[Tensor, Tensor, Tensor] | tuple[Tensor, Tensor, 
 class PairLoss(nn.Module, ABC):
     """What the losses here share: the call, its checks, and who is whose positive."""
 
-    def __init__(self, temperature: float) -> None:
+    default = Reducer()  # the mean over anchors that have a positive
+
+    def __init__(self, temperature: float, options: PairLossOptions) -> None:
         super().__init__()
         check_temperature(temperature)
         self.temperature = temperature
+        self.similarity, self.reducer = read_options(options, self.default)
+        self.embedding_regularizer = options.get("embedding_regularizer")
+        self.embedding_reg_weight = options.get("embedding_reg_weight", 1)
 
     @abstractmethod
     def of_pairs(self, pairs: Pairs) -> Tensor:
@@ -62,15 +69,27 @@ class PairLoss(nn.Module, ABC):
         """The loss of one batch; the module's page describes the arguments."""
         _check_call(embeddings, labels, indices_tuple, ref_emb, ref_labels)
         with full_precision(embeddings):
-            pairs = _unrelated_pairs(embeddings, ref_emb, self.temperature)
+            pairs = _unrelated_pairs(
+                embeddings, ref_emb, Settings(temperature=self.temperature, similarity=self.similarity)
+            )
             if indices_tuple is not None:
                 pairs = self.with_mined(pairs, *_mined_pairs(indices_tuple, pairs))
             elif labels is not None:
                 pairs = _with_labels(pairs, labels, ref_labels)
-            return self.of_pairs(pairs)
+            value = self.of_pairs(pairs)
+        if self.embedding_regularizer is None:
+            return value
+        return value + self.embedding_reg_weight * self.embedding_regularizer(embeddings)
+
+    def reduced(self, values: Tensor, valid: Tensor, pairs: Pairs) -> Tensor:
+        """One value of those of all anchors, by the reducer."""
+        counted = valid & ~(values <= 0) if self.reducer.above_zero else valid
+        settings = replace(pairs.settings, reduction=self.reducer.reduction)
+        return reduce_over_anchors(values, counted, replace(pairs, settings=settings))
 
     def extra_repr(self) -> str:
-        return f"temperature={self.temperature}"
+        own = (f"temperature={self.temperature}", self.similarity != "cosine" and f"similarity={self.similarity!r}")
+        return ", ".join(str(part) for part in (*own, self.reducer != self.default and self.reducer) if part)
 
 
 @final
@@ -92,14 +111,15 @@ class SupConLoss(PairLoss):
     >>> loss(torch.randn(8, 16, requires_grad=True), torch.arange(8) // 2).backward()
     """
 
-    def __init__(self, temperature: float = 0.1) -> None:
-        super().__init__(temperature)
+    default = Reducer(above_zero=True)
+
+    def __init__(self, temperature: float = 0.1, **options: Unpack[PairLossOptions]) -> None:
+        super().__init__(temperature, options)
 
     def of_pairs(self, pairs: Pairs) -> Tensor:
         stats = row_statistics(pairs, "lse_all", "mean_pos")
         per_anchor = stats["lse_all"] - stats["mean_pos"]
-        counted = stats.has_positive & ~(per_anchor <= 0)
-        return torch.where(_has_enough_pairs(stats), reduce_over_anchors(per_anchor, counted, pairs), 0)
+        return torch.where(_has_enough_pairs(stats), self.reduced(per_anchor, stats.has_positive, pairs), 0)
 
 
 @final
@@ -119,23 +139,29 @@ class NTXentLoss(PairLoss):
     for all positive pairs times all negative pairs.
     """
 
-    def __init__(self, temperature: float = 0.07) -> None:
-        super().__init__(temperature)
+    default = Reducer(per_anchor=False)
+
+    def __init__(self, temperature: float = 0.07, **options: Unpack[PairLossOptions]) -> None:
+        super().__init__(temperature, options)
 
     def with_mined(self, pairs: Pairs, positives: Tensor, negatives: Tensor) -> Pairs:
-        """Each pair as often as it was mined: k equal terms in a sum of exponentials are one, log k higher."""
+        """Each pair as often as it was mined: k equal terms in a sum of exponentials are one, log k higher.
+
+        A mean per anchor counts its positives once all the same, as PerAnchorReducer does.
+        """
         repeated = negatives.clamp(min=1).log()
         related = super().with_mined(pairs, positives, negatives)
         return replace(
             related,
-            relation=replace(related.relation, anchor=positives),
+            relation=replace(related.relation, anchor=positives.clamp(max=1) if self.reducer.per_anchor else positives),
             matrix=lambda: pairs.logits() + repeated,
         )
 
     def of_pairs(self, pairs: Pairs) -> Tensor:
         stats = row_statistics(pairs, "mean_softplus")
-        by_positives = replace(pairs, weights=stats.weight_sum)
-        mean = reduce_over_anchors(stats["mean_softplus"], stats.has_positive, by_positives)
+        if not self.reducer.per_anchor:
+            pairs = replace(pairs, weights=stats.weight_sum)
+        mean = self.reduced(stats["mean_softplus"], stats.has_positive, pairs)
         return torch.where(_has_enough_pairs(stats), mean, 0)
 
 
@@ -151,12 +177,12 @@ class SINCERELoss(PairLoss):
     Differs from: :class:`NTXentLoss`, where an anchor counts once for each of its positives.
     """
 
-    def __init__(self, temperature: float = 0.1) -> None:
-        super().__init__(temperature)
+    def __init__(self, temperature: float = 0.1, **options: Unpack[PairLossOptions]) -> None:
+        super().__init__(temperature, options)
 
     def of_pairs(self, pairs: Pairs) -> Tensor:
         stats = row_statistics(pairs, "mean_softplus")
-        return reduce_over_anchors(stats["mean_softplus"], stats.has_positive, pairs)
+        return self.reduced(stats["mean_softplus"], stats.has_positive, pairs)
 
 
 def _has_enough_pairs(stats: RowStatistics) -> Tensor:
@@ -165,14 +191,14 @@ def _has_enough_pairs(stats: RowStatistics) -> Tensor:
     return (positives > 0) & (negatives > 0) & (positives + negatives > 2)
 
 
-def _unrelated_pairs(embeddings: Tensor, ref_emb: Tensor | None, temperature: float) -> Pairs:
+def _unrelated_pairs(embeddings: Tensor, ref_emb: Tensor | None, settings: Settings) -> Pairs:
     """Rows and logits; the relation, of one class, is there to be replaced."""
 
     def one_class(rows: Tensor) -> Tensor:
         return torch.zeros(rows.shape[0], dtype=torch.int64, device=rows.device)
 
     ref_classes = None if ref_emb is None else one_class(ref_emb)
-    return make_pairs(embeddings, one_class(embeddings), ref_emb, ref_classes, Settings(temperature=temperature))
+    return make_pairs(embeddings, one_class(embeddings), ref_emb, ref_classes, settings)
 
 
 def _with_labels(pairs: Pairs, labels: Tensor, ref_labels: Tensor | None) -> Pairs:

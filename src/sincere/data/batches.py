@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sincere.checks import shape_of
+from sincere.data.epochs import EpochAfterEpoch
 from sincere.data.samples import listed
 from sincere.data.split import seeded_generator
 from sincere.errors import InputError, OptionError
@@ -40,11 +40,12 @@ class Batches(Protocol):
         ...
 
 
-class ShuffledBatches:
+class ShuffledBatches(EpochAfterEpoch):
     """Plain shuffling, the last incomplete batch dropped: the papers' recipes.
 
     With few samples per batch and class, anchors can be without a positive. Left over are different samples in
     every epoch; `drop_last=False` keeps them as a smaller last batch, a single one within the batch before it.
+    A `batch_sampler` as :class:`ClassBatches` is one.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class ShuffledBatches:
             yield _share(order[first : first + size], self.rank, self.world_size)
 
 
-class ClassBatches:
+class ClassBatches(EpochAfterEpoch):
     """Batches that hold at least two classes, and at least two samples of each class; every sample comes once an epoch.
 
     The exception is a class with one sample in all: it cannot have company, comes once all the same, and is named in
@@ -102,8 +103,11 @@ class ClassBatches:
     How: each class is cut into random pairs (one triple where it is odd). Every batch first gets two units of
     different classes, which works for K batches when Σ_c min(units of c, K) ≥ 2K; the others fill up at random.
 
+    `DataLoader(data, batch_sampler=ClassBatches(labels, batch_size=128))` deals the next epoch with every pass;
+    `set_epoch(n)` says which, and `batches(epoch)` gives one by its number.
+
     Args:
-        labels: classes (n,).
+        labels: classes (n,), whole numbers: a tensor, an array or a list.
         batch_size: samples of a batch, over all ranks.
         rank, world_size: of this process. Each rank takes an even share of every batch, and a batch does not depend on
             the number of ranks, unless it would be too small for them.
@@ -116,7 +120,7 @@ class ClassBatches:
 
     def __init__(
         self,
-        labels: Tensor,
+        labels: Tensor | npt.ArrayLike,
         *,
         batch_size: int,
         seed: int = 0,
@@ -125,10 +129,8 @@ class ClassBatches:
         class_names: Sequence[str] | None = None,
     ) -> None:
         _check_sizes(batch_size, rank, world_size)
-        if labels.ndim != 1 or labels.is_floating_point():
-            raise InputError(f"labels must be integers, one per sample: got {labels.dtype} {shape_of(labels)}.")
         self.seed, self.rank, self.world_size = seed, rank, world_size
-        found, numbers, counts = np.unique(labels.cpu().numpy(), return_inverse=True, return_counts=True)
+        found, numbers, counts = np.unique(_class_numbers(labels), return_inverse=True, return_counts=True)
         names = [str(label) if class_names is None else class_names[label] for label in found.tolist()]
         self._numbers, self._units = numbers, _Units(counts)
         self._sizes = _batch_sizes(counts, batch_size, world_size)
@@ -149,6 +151,19 @@ class ClassBatches:
         order = by_class[mixed[np.argsort(home[mixed], kind="stable")]]
         for batch in np.split(order, np.cumsum(np.bincount(home))[:-1]):
             yield _share(torch.from_numpy(batch), self.rank, self.world_size)
+
+
+def _class_numbers(labels: Tensor | npt.ArrayLike) -> Numbers:
+    try:
+        numbers = labels.cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+    except ValueError as error:  # lists of unequal lengths
+        raise InputError(
+            f"labels must be whole numbers, one per sample: got a list that is no array ({error})."
+        ) from error
+    if numbers.ndim != 1 or numbers.dtype.kind not in "biu":
+        came = f"{labels.dtype if isinstance(labels, Tensor) else numbers.dtype} {numbers.shape}"
+        raise InputError(f"labels must be whole numbers, one per sample: got {came}.")
+    return numbers
 
 
 class _Units:

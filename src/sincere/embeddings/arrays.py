@@ -4,14 +4,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from sincere.checks import check_choice
 from sincere.data.label_lines import check_as_many, read_label_lines
 from sincere.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Unlabelled: TypeAlias = Literal["refuse", "drop", "class"]
 EMBEDDINGS = ("embeddings", "x", "X", "features")  # the first that is there holds the embeddings
 LABELS = ("labels", "y", "Y")
 
@@ -55,9 +57,8 @@ def read_arrays(path: Path, labels: Path | None) -> Arrays:
     )
 
 
-def classes_of(labels: Array, class_names: tuple[str, ...] | None) -> tuple[Array, tuple[str, ...]]:
-    """Labels as numbers 0 .. classes − 1, with the classes' names."""
-    class_names = None if class_names is None else tuple(map(str, class_names))  # a file keeps texts
+def whole_or_text(labels: Array) -> Array:
+    """Labels as whole numbers or texts, one a sample."""
     if labels.ndim != 1:
         raise InputError(f"labels must hold one class a sample, shape (n,): got {labels.shape}.")
     if labels.dtype.kind == "O" and all(isinstance(label, str) for label in labels):
@@ -68,6 +69,31 @@ def classes_of(labels: Array, class_names: tuple[str, ...] | None) -> tuple[Arra
         labels = labels.astype(np.int64)
     if labels.dtype.kind not in "biuUT":
         raise InputError(f"labels must be whole numbers or texts: got {labels.dtype}.")
+    return labels
+
+
+def kept_samples(labels: Array, unlabelled: Unlabelled, class_names: tuple[str, ...] | None) -> Array | None:
+    """Which samples a set takes, (n,); None for all. The number −1 is the losses' mark of unlabelled samples."""
+    check_choice("unlabelled", unlabelled, get_args(Unlabelled))
+    if unlabelled == "class" or labels.dtype.kind != "i":
+        return None
+    marked: Array = labels == -1
+    if not marked.any():
+        return None
+    if unlabelled == "refuse":
+        ways = 'unlabelled="drop" leaves those out'
+        if class_names is None:
+            ways += '; unlabelled="class" makes them a class like any other, as texts for labels do'
+        raise InputError(
+            f"labels of −1 mean unlabelled, as in the losses, and a set holds labelled samples: {marked.sum()} of "
+            f"{len(labels)} samples have it. Say what is meant: {ways}."
+        )
+    return np.logical_not(marked)
+
+
+def classes_of(labels: Array, class_names: tuple[str, ...] | None) -> tuple[Array, tuple[str, ...]]:
+    """Labels as numbers 0 .. classes − 1, with the classes' names."""
+    class_names = None if class_names is None else tuple(map(str, class_names))  # a file keeps texts
     if class_names is None:
         values, numbers = np.unique(labels, return_inverse=True)
         return numbers.astype(np.int64), tuple(map(str, values.tolist()))
@@ -80,16 +106,30 @@ def classes_of(labels: Array, class_names: tuple[str, ...] | None) -> tuple[Arra
     return np.array([places[str(label)] for label in labels.tolist()], dtype=np.int64), class_names
 
 
-def float_rows(name: str, values: Array) -> Array:
-    """Numbers as float32 rows."""
+def float_rows(name: str, values: Array, *, tensor: bool = False) -> Array:
+    """Numbers as float32 rows; `tensor` says that the caller had one, and is told so what to do with views."""
     if values.dtype.kind not in "fiub":
         raise InputError(f"{name} must be numbers: got {values.dtype}.")
     if values.ndim != 2:
-        hint = " Flatten each sample first." if values.ndim > 2 else ""
-        raise InputError(f"{name} must have shape (n, d): got {values.shape}.{hint}")
+        raise InputError(f"{name} must have shape (n, d): got {values.shape}.{_hint_about_shape(values, tensor)}")
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused with its rows
         rows = np.ascontiguousarray(values, dtype=np.float32)
     return writable(rows)
+
+
+def _hint_about_shape(values: Array, tensor: bool) -> str:
+    if values.ndim != 3:
+        return " Flatten each sample first." if values.ndim > 3 else ""
+    views = values.shape[1]
+    rows, labels = (
+        ("embeddings.flatten(0, 1)", f"labels.repeat_interleave({views})")
+        if tensor
+        else (f"embeddings.reshape(-1, {values.shape[2]})", f"np.repeat(labels, {views})")
+    )
+    return (
+        f" Flatten the {views} views of a sample and repeat its label, `EmbeddingSet.from_arrays({rows}, {labels})`; "
+        "or, where these are no views, flatten each sample."
+    )
 
 
 def writable(values: Array) -> Array:

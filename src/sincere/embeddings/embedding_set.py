@@ -3,18 +3,22 @@
 import json
 import os
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sincere.checks import check_device, check_finite, check_labels, shape_of
-from sincere.embeddings.arrays import classes_of, float_rows, read_arrays
+from sincere.embeddings.arrays import Unlabelled, classes_of, float_rows, kept_samples, read_arrays, whole_or_text
 from sincere.embeddings.thumbnails import SIDE, thumbnails_of
 from sincere.errors import InputError, OptionError
 from sincere.runs.files import TEMPORARY, explained_write, sync_folder
 from sincere.tables import amount
+
+Samples = TypeVar("Samples", np.ndarray, tuple[str, ...])
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +31,8 @@ class EmbeddingSet:
     >>> made
     EmbeddingSet('pets': 3 samples of 2 classes, embeddings (3, 2))
 
-    Embeddings are the head's output, features the encoder's; neither has to be normalised.
+    Embeddings are the head's output, features the encoder's; neither has to be normalised. Every sample has a class:
+    those that the losses take for unlabelled, −1, are left out or a class of their own, as `from_arrays` is told.
     """
 
     embeddings: Tensor  # float32 (n, d)
@@ -88,27 +93,41 @@ class EmbeddingSet:
         features: object = None,
         shown: tuple[str, ...] | None = None,
         images: object = None,
+        unlabelled: Unlabelled = "refuse",
     ) -> "EmbeddingSet":
         """From tensors, NumPy arrays or lists.
 
         Labels may be texts or any integers: without `class_names`, the sorted labels become the classes. Images, uint8
         and of any size, are kept as thumbnails.
+
+        Args:
+            unlabelled: what the number −1 as a label means, which marks unlabelled samples in the losses. A set has
+                none of those, so it is refused until you say: "drop" leaves these samples out, with whatever came
+                along with them; "class" makes −1 a class like any other.
         """
-        numbers, names = classes_of(_as_numpy("labels", labels), class_names)
+        given = whole_or_text(_as_numpy("labels", labels))
+        kept = kept_samples(given, unlabelled, class_names)
+        numbers, names = classes_of(given if kept is None else given[kept], class_names)
+        pictures = None if images is None else _kept("images", _as_numpy("images", images), kept)
         return cls(
-            embeddings=torch.from_numpy(float_rows("embeddings", _as_numpy("embeddings", embeddings))),
+            embeddings=_rows("embeddings", embeddings, kept),
             labels=torch.from_numpy(numbers),
             class_names=names,
             name=name,
-            features=None
-            if features is None
-            else torch.from_numpy(float_rows("features", _as_numpy("features", features))),
-            shown=shown,
-            images=None if images is None else _pictures(_as_numpy("images", images), len(numbers)),
+            features=None if features is None else _rows("features", features, kept),
+            shown=None if shown is None else _kept("shown", shown, kept),
+            images=None if pictures is None else _pictures(pictures, len(numbers)),
         )
 
     @classmethod
-    def load(cls, path: str | Path, *, labels: str | Path | None = None, name: str | None = None) -> "EmbeddingSet":
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        labels: str | Path | None = None,
+        name: str | None = None,
+        unlabelled: Unlabelled = "refuse",
+    ) -> "EmbeddingSet":
         """Read what `save` wrote, or arrays that somebody else made. Nothing in the file is run.
 
         Args:
@@ -116,19 +135,21 @@ class EmbeddingSet:
                 `shown` (texts) and `images` (uint8, any size) are what a report shows of a sample, if they are there.
             labels: where they lie in a file of their own: an `.npy`, or a text file with one label a line.
             name: a name for the set instead of the file's.
+            unlabelled: what the number −1 as a label means, as in `from_arrays`.
         """
         found = read_arrays(Path(path), None if labels is None else Path(labels))
-        made = cls.from_arrays(
+        # What somebody else calls images may be no pictures: no reason to refuse the embeddings.
+        images = None if found.images is None else thumbnails_of(found.images, found.labels.size)
+        return cls.from_arrays(
             found.embeddings,
             found.labels,
             class_names=found.class_names,
             name=name or found.name,
             features=found.features,
             shown=found.shown,
+            images=images,
+            unlabelled=unlabelled,
         )
-        # What somebody else calls images may be no pictures: no reason to refuse the embeddings.
-        images = None if found.images is None else thumbnails_of(found.images, len(made))
-        return made if images is None else replace(made, images=images)
 
     def save(self, path: str | Path) -> Path:
         """Write one `.npz`. The file appears whole or not at all; an older one stays until the new one is complete."""
@@ -236,6 +257,22 @@ def _pictures(images: np.ndarray, samples: int) -> Tensor:
             f"got {images.dtype} of shape {images.shape}."
         )
     return found
+
+
+def _rows(name: str, values: object, kept: np.ndarray | None) -> Tensor:
+    rows = float_rows(name, _as_numpy(name, values), tensor=isinstance(values, Tensor))
+    return torch.from_numpy(_kept(name, rows, kept))
+
+
+def _kept(name: str, values: Samples, kept: np.ndarray | None) -> Samples:
+    """What belongs to the samples that are kept."""
+    if kept is None:
+        return values
+    if np.ndim(values) == 0 or len(values) != len(kept):
+        raise InputError(
+            f"{name} must hold one a label, {len(kept)}: got {len(values) if np.ndim(values) else 'none'}."
+        )
+    return tuple(compress(values, kept)) if isinstance(values, tuple) else np.compress(kept, values, axis=0)
 
 
 def _as_numpy(name: str, values: object) -> np.ndarray:

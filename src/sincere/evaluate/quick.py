@@ -10,8 +10,6 @@ from sincere.evaluate.default_k import default_k
 from sincere.evaluate.neighbours import nearest, vote
 from sincere.evaluate.retrieval import retrieve
 
-UNLABELLED = "-1"  # the losses' mark, as the name of a class
-
 
 def quick_figures(
     embeddings: object,
@@ -63,10 +61,7 @@ def quick_figures(
 
 def _labelled(embeddings: object, labels: object) -> EmbeddingSet:
     """What came as a set, where the embeddings were, without unlabelled samples."""
-    made = EmbeddingSet.from_arrays(embeddings, labels)
-    if UNLABELLED in made.class_names:
-        names = tuple(name for name in made.class_names if name != UNLABELLED)
-        made = made.subset(made.labels != made.class_names.index(UNLABELLED)).with_classes(names)
+    made = EmbeddingSet.from_arrays(embeddings, labels, unlabelled="drop")
     return made.to(embeddings.device) if isinstance(embeddings, Tensor) else made
 
 

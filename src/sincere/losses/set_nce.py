@@ -7,7 +7,7 @@ from torch import Tensor
 
 from sincere.checks import check_choice
 from sincere.errors import OptionError
-from sincere.losses.backends import set_rows
+from sincere.losses.backends import set_rows, transforms
 from sincere.losses.backends.select import kernels_take_whole_loss
 from sincere.losses.options import LossOptions, Settings, loss_function, settings_from
 from sincere.losses.pairs import make_pairs
@@ -16,7 +16,6 @@ from sincere.losses.reduction import reduce_over_anchors
 Method = Literal["auto", "exact", "saddle"]
 METHODS = get_args(Method)
 PLAIN = (Tensor, torch.nn.Parameter)
-TRACED = torch._C._TorchDispatchModeKey.PROXY
 
 
 @loss_function
@@ -77,7 +76,7 @@ def _kernels_take_whole(embeddings: Tensor, labels: Tensor, settings: Settings, 
     compiled or traced, fake tensors, and every mistake go the general way, and so do losses that are not reduced."""
     if method == "exact" or settings.reduction == "none" or settings.check_finite:
         return False
-    if torch.compiler.is_compiling() or type(embeddings) not in PLAIN or torch._C._get_dispatch_mode(TRACED):
+    if torch.compiler.is_compiling() or type(embeddings) not in PLAIN or transforms.are_recorded():
         return False
     if not kernels_take_whole_loss(embeddings, labels, settings):
         return False

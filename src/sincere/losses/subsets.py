@@ -58,8 +58,8 @@ def drawing_probabilities(s: Tensor, members: Tensor, tilt: Tensor) -> Tensor:
 
 def count_distribution(p: Tensor, largest: int) -> Tensor:
     """Pr[j elements are drawn] for j = 0 … largest: (rows, largest + 1), by the recurrence."""
-    state = p.new_zeros(p.shape[0], largest + 1)
-    state[:, 0] = 1
+    # Nothing is written in place: torch.func.linearize would lose it.
+    state = torch.nn.functional.pad(p.new_ones(p.shape[0], 1), (0, largest))
     for probability in p.unbind(dim=1):
         state = after_one_more(state, probability)
     return state

@@ -8,9 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sincere.embeddings.arrays import Unlabelled
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError
 from sincere.evaluate import Evaluation, evaluate
+from sincere.evaluate.inputs import check_is_set
 from sincere.geometry import describe
 from sincere.geometry.record import Geometry
 from sincere.report.leave_one_out import evaluate_alone
@@ -57,9 +59,10 @@ class Subject:
 def read_subject(
     path: str | Path,
     *,
-    train: str | Path | None = None,
+    train: str | Path | EmbeddingSet | None = None,
     labels: str | Path | None = None,
     sets: Mapping[Split, EmbeddingSet] | None = None,
+    unlabelled: Unlabelled = "refuse",
     on_step: Say | None = None,
 ) -> Subject:
     """Read the folder of a run, or a file of embeddings.
@@ -69,10 +72,11 @@ def read_subject(
 
     Args:
         path: the folder of a run, an `.npz`, or an `.npy` with its labels in a file of their own.
-        train: of a file: the embeddings that k-NN, class means and the linear probe are fitted on. Without it every
-            sample is judged by all the others of the file.
+        train: of a file: the embeddings that k-NN, class means and the linear probe are fitted on, a file too or a set.
+            Without it every sample is judged by all the others of the file.
         labels: of an `.npy`: where its labels are.
         sets: of a run: its embeddings by split, where it did not save them.
+        unlabelled: of files: what the number −1 as a label means, as in `EmbeddingSet.from_arrays`.
         on_step: called with a few words before each step, for a progress display.
     """
     path, say = Path(path), on_step or (lambda words: None)
@@ -81,19 +85,30 @@ def read_subject(
             raise InputError(f"train and labels belong to a file of embeddings: {path} is the folder of a run.")
         return _of_run(RunFolder(path), sets, say)
     say("reading")
-    test = EmbeddingSet.load(path, labels=labels)
-    fitted_on = None if train is None else EmbeddingSet.load(train)
+    test = EmbeddingSet.load(path, labels=labels, unlabelled=unlabelled)
+    fitted_on = EmbeddingSet.load(train, unlabelled=unlabelled) if isinstance(train, (str, Path)) else train
     return subject_of(test, train=fitted_on, name=path.stem, on_step=say)
 
 
 def subject_of(
     test: EmbeddingSet, *, train: EmbeddingSet | None = None, name: str | None = None, on_step: Say | None = None
 ) -> Subject:
-    """Measure embeddings in memory."""
+    """Measure embeddings in memory.
+
+    Args:
+        test: what is shown, on any device.
+        train: what k-NN, class means and the linear probe are fitted on. Without it every sample is judged by all the
+            others of `test`.
+        name: of the subject instead of the set's.
+        on_step: called with a few words before each step, for a progress display.
+    """
     say = on_step or (lambda words: None)
+    check_is_set("test", test)
+    if train is not None:
+        check_is_set("train", train)
     if not len(test):
         raise InputError(f"a report needs at least one sample: {test.name!r} is empty.")
-    name = name or test.name
+    name, test, train = name or test.name, _without_graph(test), None if train is None else _without_graph(train)
     if train is None:
         say("neighbours")
         found = evaluate_alone(test, name=name)
@@ -101,7 +116,15 @@ def subject_of(
         found = evaluate(train, test, name=name, on_step=say)
         test, train = test.with_classes(found.class_names), train.with_classes(found.class_names)
     say("geometry")
-    return Subject(name, test, train, found, describe(test, train=train, temperature=TEMPERATURE, on_step=say))
+    geometry = describe(test, train=train, temperature=TEMPERATURE, on_step=say)
+    # Measured where the sets are; pictures are drawn on the CPU.
+    return Subject(name, test.to("cpu"), None if train is None else train.to("cpu"), found, geometry)
+
+
+def _without_graph(found: EmbeddingSet) -> EmbeddingSet:
+    """The same numbers: a set that was made of a model's output may still hold on to how they came about."""
+    features = None if found.features is None else found.features.detach()
+    return replace(found, embeddings=found.embeddings.detach(), features=features)
 
 
 def _of_run(folder: RunFolder, sets: Mapping[Split, EmbeddingSet] | None, say: Say) -> Subject:

@@ -9,6 +9,7 @@ from typing import Any
 
 from sincere.errors import InputError, OptionError
 from sincere.report.elements import figure, json_island, text
+from sincere.report.inputs import Known, Source, sources_of, subject_from, training_sets_of
 from sincere.report.keeping import keep_records
 from sincere.report.mistakes import worst_mistakes
 from sincere.report.page import SECTIONS, Panel, page, plotly_script
@@ -24,7 +25,7 @@ from sincere.report.pictures.point_map import point_map_picture, predictions
 from sincere.report.pictures.simplex import simplex_picture
 from sincere.report.projections import PointMap, point_map
 from sincere.report.sections import about, difference_sentences, mistakes_section, runs_table, summary, tiles
-from sincere.report.subject import Subject, read_subject
+from sincere.report.subject import Subject
 from sincere.report.thumbnails import sheet_of
 from sincere.runs.files import not_kept, write_atomically
 
@@ -110,9 +111,10 @@ class _Writer:
 
 
 def write_report(
-    inputs: "Sequence[str | Path | Subject] | str | Path | Subject",
+    inputs: Sequence[Source] | Source,
     out: str | Path,
     *,
+    train: Sequence[Known] | Known = None,
     on_step: Callable[[str], None] | None = None,
 ) -> Path:
     """Write one self-contained HTML file, with its pictures as PNG, SVG and CSV in a folder beside it.
@@ -121,26 +123,24 @@ def write_report(
     could not be, as where others may only read it. Subjects are shown as they are, and no record of theirs is written.
 
     Args:
-        inputs: folders of runs, files of embeddings, or subjects that `read_subject` or `subject_of` gave; several are
-            shown side by side, and compared in pairs where they are of the same test samples.
+        inputs: an `EmbeddingSet`, the folder of a run, a file of embeddings, or a subject that `read_subject` or
+            `subject_of` gave; or a list of them. Several are shown side by side, and compared in pairs where they are
+            of the same test samples.
         out: the `.html` to write; `NAME_files/` appears beside it.
+        train: of a set or a file: the samples that k-NN, class means and the linear probe are fitted on, as a set or a
+            file. For several inputs a list, one for each or None. Without it every sample is judged by all the others.
         on_step: called with a few words before each step, for a progress display.
     """
-    out, say = Path(out), on_step or (lambda words: None)
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise OptionError(f"out must end in .html: got {out}.")
-    given = [inputs] if isinstance(inputs, (str, Path, Subject)) else list(inputs)
-    if not given:
-        raise OptionError("a report needs something to report on: pass a run or a file of embeddings.")
+    out, say = _html_path(out), on_step or (lambda words: None)
+    sources = sources_of(inputs)
+    known = training_sets_of(train, sources)
     plotly_script()  # before the work, not after it
     subjects: list[Subject] = []
-    for one in given:
-        if isinstance(one, Subject):
-            subjects.append(one)
-            continue
-        subjects.append(read_subject(one, on_step=say))
-        for words in not_kept(keep_records(subjects[-1])):  # at once, so that a failure later on costs no evaluation
-            warnings.warn(words, stacklevel=2)
+    for source, beside in zip(sources, known, strict=True):
+        subjects.append(subject_from(source, beside, say))
+        if isinstance(source, (str, Path)):  # at once, so that a failure later on costs no evaluation
+            for words in not_kept(keep_records(subjects[-1])):
+                warnings.warn(words, stacklevel=2)
     subjects = _told_apart(subjects)
     out.parent.mkdir(parents=True, exist_ok=True)
     writer = _Writer(out, subjects)
@@ -152,6 +152,16 @@ def write_report(
     points = json_island("points", {"runs": writer.runs, "contents": writer.contents})
     write_atomically(out, page(subjects, panels, comparison=side_by_side, points=points).encode())
     return out
+
+
+def _html_path(out: object) -> Path:
+    if not isinstance(out, (str, Path)):
+        raise OptionError(
+            f"out must be a path that ends in .html: got {type(out).__name__}. Training samples are passed as train=…."
+        )
+    if Path(out).suffix.lower() not in (".html", ".htm"):
+        raise OptionError(f"out must end in .html: got {out}.")
+    return Path(out)
 
 
 def _panel(writer: _Writer, subject: Subject, number: int) -> Panel:

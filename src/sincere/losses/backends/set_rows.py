@@ -39,7 +39,7 @@ def refuse_second_derivative(ctx: Any = None, *_: Any) -> NoReturn:
 
 def refuse_forward_mode(ctx: Any = None, *_: Any) -> NoReturn:
     raise RuntimeError(
-        "the set loss has no derivative in forward mode here (torch.func.jvp, forward_ad). "
+        "the set loss has no derivative in forward mode here (torch.func.jvp, linearize, forward_ad). "
         'Pass backend="dense" and method="exact".'
     )
 
@@ -62,6 +62,8 @@ def set_values(pairs: Pairs, method: str) -> tuple[Tensor, Tensor]:
     positive = pairs.relation.weights() > 0
     members = pairs.relation.others()
     k = positive.sum(dim=1)
+    if method == "auto" and transforms.are_recorded():
+        method = "exact" if _is_exact_for_any_labels(s.shape[1]) else "saddle"
     if (torch.compiler.is_compiling() or s.is_meta) and method == "auto":
         method = "saddle"  # the largest k is data, and a compiled graph may not look at it
     method = resolve_method(method, s.shape[1], k)
@@ -74,10 +76,15 @@ def set_values(pairs: Pairs, method: str) -> tuple[Tensor, Tensor]:
 def _kernels_take(pairs: Pairs, method: str) -> bool:
     """On a GPU the largest k is not looked at, since that would wait for the device. "auto" is exact there for batches
     so small that they would be, whatever their labels; backend="triton" knows the saddle point alone."""
-    small = pairs.relation.contrasts**2 <= EXACT_UP_TO
+    small = _is_exact_for_any_labels(pairs.relation.contrasts)
     if method == "auto" and small and pairs.settings.backend == "auto":
         return False
     return select.kernels_take_sets(pairs, method)
+
+
+def _is_exact_for_any_labels(contrasts: int) -> bool:
+    """Is "auto" exact without a look at k, which is not larger than m?"""
+    return contrasts**2 <= EXACT_UP_TO
 
 
 def _exact_values_by_autograd(s: Tensor, positive: Tensor, members: Tensor, k: Tensor) -> Tensor:

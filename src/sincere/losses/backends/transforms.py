@@ -12,6 +12,8 @@ from torch import Tensor
 from torch._C._functorch import TransformType, get_interpreter_stack
 from torch.autograd.forward_ad import unpack_dual
 
+TRACED = torch._C._TorchDispatchModeKey.PROXY
+
 
 def are_active(*inputs: Tensor) -> bool:
     """Is this called inside torch.func's grad, vmap and the like, or in forward mode? What knows plain tensors and
@@ -33,9 +35,14 @@ def ask_for_more_than_a_gradient(*inputs: Tensor | None) -> bool:
 
 
 def hide_values(tensor: Tensor) -> bool:
-    """May code not look at numbers here? Neither a compiled graph nor `vmap`, which holds many at once, lets it, and
-    tensors of the device "meta" have none."""
-    return torch.compiler.is_compiling() or tensor.is_meta or TransformType.Vmap in _kinds()
+    """May code not look at numbers here? Neither a compiled or traced graph nor `vmap`, which holds many at once, lets
+    it, and tensors of the device "meta" have none."""
+    return torch.compiler.is_compiling() or tensor.is_meta or TransformType.Vmap in _kinds() or are_recorded()
+
+
+def are_recorded() -> bool:
+    """Does a trace write down every operation, as `torch.func.linearize` and `make_fx` do?"""
+    return not torch.compiler.is_compiling() and torch._C._get_dispatch_mode(TRACED) is not None
 
 
 def _kinds() -> list[TransformType]:
