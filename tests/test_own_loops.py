@@ -87,5 +87,5 @@ def test_a_queue_does_not_depend_on_the_default_device():
     try:
         queue.enqueue(torch.ones(3, 5, device="cpu"), torch.zeros(3, dtype=torch.int64, device="cpu"))
     finally:
-        torch.set_default_device("cpu")
+        torch.set_default_device(None)
     assert queue.position.tolist() == [3, 3]

@@ -12,6 +12,7 @@ from sincere.data.repeated import repeated_note
 from sincere.data.samples import Found, Rendered, Samples, legible, listed
 from sincere.data.sources import find
 from sincere.data.split import stratified_split
+from sincere.defaults import usual_defaults
 from sincere.errors import InputError, OptionError
 from sincere.tables import amount
 
@@ -19,6 +20,7 @@ Part: TypeAlias = Literal["train", "validation", "test"]
 
 
 @shows_options
+@usual_defaults()
 def open_data(source: str | Path, **options: Unpack[DataOptions]) -> Splits:
     """Read labelled data and split it.
 
@@ -52,6 +54,7 @@ def open_data(source: str | Path, **options: Unpack[DataOptions]) -> Splits:
 
 
 @shows_options
+@usual_defaults()
 def read_data(
     source: str | Path,
     *,

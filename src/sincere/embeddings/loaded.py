@@ -12,6 +12,7 @@ from torch import Tensor
 
 from sincere.checks import shape_of
 from sincere.data import Form, LabelledData, hash_texts
+from sincere.defaults import usual_defaults
 from sincere.embeddings.arrays import writable
 from sincere.embeddings.description import ModelDescription
 from sincere.embeddings.embed import Precision, embed, embed_inputs, embed_views
@@ -46,18 +47,22 @@ class LoadedModel:
         """The classes that it was trained on."""
         return self.description.class_names
 
+    @usual_defaults()
     def __call__(self, inputs: RawInputs, *, batch: int = 1024, precision: Precision = "fp32") -> Tensor:
         """Embeddings of raw inputs, (n, d)."""
         return embed_inputs(self.model, self.views, self.prepared(inputs), batch=batch, precision=precision)[0]
 
+    @usual_defaults()
     def features(self, inputs: RawInputs, *, batch: int = 1024, precision: Precision = "fp32") -> Tensor:
         """The encoder's features of raw inputs, (n, f): what linear classifiers work best on."""
         return embed_inputs(self.model, self.views, self.prepared(inputs), batch=batch, precision=precision)[1]
 
+    @usual_defaults()
     def embed(self, data: LabelledData, *, batch: int = 1024, precision: Precision = "fp32") -> EmbeddingSet:
         """Embeddings, features and labels of labelled data."""
         return embed(self.model, self.views, self._taken(data), batch=batch, precision=precision)
 
+    @usual_defaults()
     def embed_views(
         self, data: LabelledData, *, count: int, seed: int = 0, batch: int = 1024, precision: Precision = "fp32"
     ) -> EmbeddingSet:
@@ -102,6 +107,7 @@ class LoadedModel:
         return _in_form(inputs if isinstance(inputs, Tensor) else _tensor_of(inputs), form)
 
 
+@usual_defaults()
 def load(run: str | Path, *, device: torch.device | str | None = None) -> LoadedModel:
     """The model of a finished run, on the GPU if there is one. Nothing in the folder is run as code.
 

@@ -10,6 +10,7 @@ from time import perf_counter
 import torch
 
 from sincere.data import LabelledData, Splits, open_data
+from sincere.defaults import usual_defaults
 from sincere.embeddings.embed import embed
 from sincere.runs import RunFolder, newest_checkpoint, newest_step, read_metrics, save_checkpoint, save_model
 from sincere.runs.folder import Split
@@ -54,6 +55,7 @@ class TrainedRun:
         return 0 if self.signal is None else 128 + self.signal
 
 
+@usual_defaults()
 def train(
     config: TrainConfig,
     *,

@@ -57,7 +57,7 @@ class Optimizers:
         """Everything that an optimizer remembers, by kind and parameter: `momentum_buffer/model.head.0.weight`."""
         names: dict[Tensor, str] = {parameter: name for name, parameter in self.named.items()}
         return {
-            f"{key}/{names[parameter]}": torch.as_tensor(value)
+            f"{key}/{names[parameter]}": value if isinstance(value, Tensor) else torch.tensor(value, device="cpu")
             for part in self.parts
             for parameter, remembered in part.state.items()
             for key, value in remembered.items()

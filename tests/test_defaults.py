@@ -1,0 +1,44 @@
+"""Programs that set torch's default device or dtype: data, training and models are the same there."""
+
+import pytest
+import torch
+
+import sincere
+from sincere.data import open_data
+from sincere.train import train
+from small_runs import small_config, small_splits
+
+
+@pytest.fixture(params=["device", "dtype"])
+def set_default(request):
+    """Calls a function with another default; "meta", where tensors have no values, stands in for a GPU."""
+
+    def call(function, *arguments, **options):
+        try:
+            if request.param == "device":
+                torch.set_default_device("meta")
+            else:
+                torch.set_default_dtype(torch.float64)
+            return function(*arguments, **options)
+        finally:
+            torch.set_default_device(None)
+            torch.set_default_dtype(torch.float32)
+
+    return call
+
+
+def test_a_run_is_the_same(set_default, tmp_path):
+    splits = small_splits(90)
+    train(small_config(epochs=2), run=tmp_path / "plain", data=splits, show="off")
+    other = set_default(train, small_config(epochs=2), run=tmp_path / "other", data=splits, show="off")
+    assert other.finished
+    expected = sincere.load(tmp_path / "plain").embed(splits.test)
+    model = set_default(sincere.load, tmp_path / "other")
+    assert torch.equal(set_default(model.embed, splits.test).embeddings, expected.embeddings)
+    assert torch.equal(set_default(model, splits.test.inputs), expected.embeddings)
+
+
+def test_data_is_the_same(set_default):
+    plain, other = open_data("digits"), set_default(open_data, "digits")
+    assert torch.equal(other.train.inputs, plain.train.inputs)
+    assert torch.equal(other.test.labels, plain.test.labels)
