@@ -77,7 +77,7 @@ class ShuffledBatches(EpochAfterEpoch):
         if batch_size > samples:
             notes.append(f"the batch size is {samples} rather than {batch_size}: there are no more samples.")
         if dropped := samples - min(self._count * self.batch_size + self._joined, samples):
-            notes.append(f"{dropped} of {samples} samples, others each time, are left out of an epoch's batches.")
+            notes.append(f"{dropped:,} of {samples:,} samples, others each time, are left out of an epoch's batches.")
         self.notes, self.largest = tuple(notes), self.batch_size + self._joined
 
     def __len__(self) -> int:
