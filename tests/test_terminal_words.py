@@ -74,7 +74,7 @@ def test_so_do_other_verbs(tmp_path, monkeypatch):
     assert refused("report", "run", "--out", "page.txt").startswith("error: ")
     call("train", blobs(tmp_path / "blobs.npz"), *FAST, "--out", "run")
     again = refused("train", "blobs.npz", "--out", "run")
-    assert again == "error: run holds a run already: choose another folder, or resume it: --resume."
+    assert again == "error: run holds a run already: choose another folder, or resume it: --resume RUN."
     assert "(--lr: " in refused("train", "--resume", "run", "--lr", "7")
     assert refused("evaluate", "run", "--probe-views", "-1").startswith("error: --probe-views must be at least 0")
     assert refused("report", "run", "--out", "page.txt") == "error: --out must end in .html: got page.txt."
@@ -91,7 +91,7 @@ def test_python_keeps_its_names(photos):
     ("words", "typed"),
     [
         ("hole={'pixels': 3}, or hole=False.", "--set views.options.hole.pixels=3, or --set views.options.hole=false."),
-        ("resume it: resume=True.", "resume it: --resume."),
+        ("resume it: resume=True.", "resume it: --resume RUN."),
         ("Set head.dim.", "Set --dim."),
         ("test='my data'", "--test 'my data'"),
         ("labels must be whole numbers", "labels must be whole numbers"),

@@ -52,6 +52,7 @@ def embed_data(
     if out.suffix != ".npz":
         raise OptionError(f"--out must end in .npz: got {out}.")
     check_finished(RunFolder(run))
+    check_overwrites_nothing(out, run, data)
     borrowed = as_the_run(run, data)
     reading: DataOptions = {**borrowed, "unreadable": unreadable or "stop", "labels": "optional"}
     if label_column is not None:
@@ -69,9 +70,18 @@ def embed_data(
         made = model.embed(samples).to("cpu")
     place = made.save(out)
     for words in notes:
-        note(words, flags_of(embed_data))
+        note(words, flags_of(embed_data), [data])
     told = {"path": str(place), "samples": len(made), "dim": made.embeddings.shape[1], "classes": made.class_names}
     tell_json(told) if json else tell(f"{place}: {amount(len(made), 'embedding')} of dimension {told['dim']}")
+
+
+def check_overwrites_nothing(out: Path, run: Path, data: str) -> None:
+    """Refuse to write over the data, or over the embeddings of the run's own splits."""
+    place = out.resolve()
+    if place == Path(data).expanduser().resolve():
+        raise OptionError(f"--out must be another file than the data, which would be lost: got {out} for both.")
+    if place.parent == RunFolder(run).embeddings("train").parent.resolve():
+        raise OptionError(f"--out must lie outside {out.parent}, where the run keeps its own embeddings: got {out}.")
 
 
 def as_the_run(run: Path, data: str) -> DataOptions:

@@ -25,6 +25,8 @@ def export(run: options.Run, file: File, json: options.Json = False) -> None:
     if file.suffix not in WRITERS:
         raise OptionError(f"FILE must end in {' or '.join(WRITERS)}: got {file}.")
     check_finished(RunFolder(run))
+    if file.resolve() == RunFolder(run).weights.resolve():
+        raise OptionError(f"FILE must be another than the run's own weights, which it reads: got {file}.")
     with working(f"writing {file}"):
         place = WRITERS[file.suffix](load(run, device="cpu"), file)
     size = place.stat().st_size

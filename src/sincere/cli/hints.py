@@ -2,15 +2,17 @@
 
 The library speaks to those who call it from Python, and names options in three ways: `label_column='…'`, `the option
 label_column`, and at the beginning, as what a sentence is about, `label_column must …` or `head: dim must …`. Whole
-settings, `optimizer.lr`, may stand anywhere. `as_typed` knows these, so that no message has to be written twice.
+settings, `optimizer.lr`, may stand anywhere. `as_typed` knows these, so that no message has to be written twice. Names
+of the user's own stay as they are, also where they look like options: a column 'lr=3', a file seed=3.csv.
 """
 
 import inspect
 import re
 import shlex
 from ast import literal_eval
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 from typer.models import OptionInfo
@@ -31,6 +33,7 @@ OPTION = re.compile(rf"\bthe option (?P<name>{NAME})\b")
 ABOUT = re.compile(
     rf"^(?:(?P<group>{'|'.join(GROUPS)}): )?(?P<names>{NAME}(?:(?:, | and ){NAME})*+)(?P<must> (?:must|belongs?)\b)?"
 )
+QUOTED = re.compile(r"(?<!\w)(?:'[^']*'|\"[^\"]*\")(?!\w)")
 SETTING = re.compile(rf"(?<![\w./'\"-])(?<!--set ){NAME}(?![\w=])")
 
 
@@ -55,8 +58,10 @@ def flags_of(verb: Callable[..., object]) -> dict[str, str]:
     return found
 
 
-def as_typed(words: str, flags: Flags) -> str:
+def as_typed(words: str, flags: Flags, own: Collection[str] = ()) -> str:
     """`words` of the library with options as a verb takes them: by its own flag, or by --set where it has that.
+
+    `own` are names that the user gave, of files and the like: they stay as they are.
 
     >>> flags = {"label_column": "--label-column", "dim": "--dim", "set_": "--set"}
     >>> as_typed("Name it: label_column='kind of wine'.", flags)
@@ -65,12 +70,48 @@ def as_typed(words: str, flags: Flags) -> str:
     '7 texts were cut; --set data.options.words=… keeps more.'
     >>> as_typed("head: dim must be at least 1: got 0.", flags)
     '--dim must be at least 1: got 0.'
+    >>> as_typed("dim=3.csv must have a column 'dim=4'.", flags, own=["dim=3.csv"])
+    "dim=3.csv must have a column 'dim=4'."
     """
-    typed = _Typed({**OF_TRAIN, **flags})
+    typed, kept = _Typed({**OF_TRAIN, **flags}), _Kept([])
+    words = QUOTED.sub(kept.cited, words)
+    stems = [Path(name).stem for name in own if "=" in name]  # which other names begin with: x=3_labels.npy
+    for name in sorted({*own, *stems} - {""}, key=len, reverse=True):
+        end = "" if "=" in name else r"(?![\w:='\"]|\.\w)"  # a folder `data` is not what `data.seed` is about
+        words = re.sub(rf"(?<![\w=./'\"-]){re.escape(name)}{end}", kept.aside, words)
     words = ASSIGNED.sub(typed.assigned, words)
     words = OPTION.sub(typed.advised, words)
     words = ABOUT.sub(typed.about, words)
-    return SETTING.sub(lambda found: typed.by_setting.get(found[0], found[0]), words)
+    return kept.back(SETTING.sub(lambda found: typed.by_setting.get(found[0], found[0]), words))
+
+
+def names_given(values: Mapping[str, Any]) -> Iterator[str]:
+    """The files, columns and the like among what was typed; --set has the library's own names."""
+    for name, value in values.items():
+        for one in value if isinstance(value, list) else [value]:
+            if name != "set_" and isinstance(one, (str, Path)):
+                yield str(one)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What stays as it is: signs of no language stand for it while the rest is reworded."""
+
+    texts: list[str]
+
+    def aside(self, found: re.Match[str]) -> str:
+        self.texts.append(found[0])
+        return f"\ue000{len(self.texts) - 1}\ue001"
+
+    def cited(self, found: re.Match[str]) -> str:
+        """What stands in quotation marks, unless it is an option's value."""
+        is_value = found.string[: found.start()].endswith("=")
+        return self.aside(found) if "=" in found[0] and not is_value else found[0]
+
+    def back(self, words: str) -> str:
+        for number, text in reversed([*enumerate(self.texts)]):  # the later may hold the earlier
+            words = words.replace(f"\ue000{number}\ue001", text)
+        return words
 
 
 @dataclass(frozen=True)
@@ -95,6 +136,8 @@ class _Typed:
                 for key, one in literal_eval(value).items()
             )
         value = value[1:-1] if value[0] in "'\"" else value
+        if name == "resume":
+            return f"{place} RUN"  # yes or no in Python, a folder here
         if place in self.flags.values():
             return place if value == "True" else f"{place} {_word(value)}"
         return _set(place, value)
@@ -111,7 +154,7 @@ class _Typed:
         if group is None and not must:
             return found[0]
         before = "" if group is None else f"{group}: "
-        places = {name: self.place(name, group, must) for name in re.findall(NAME, names) if name not in NOUNS}
+        places = {name: self.place(name, group, must) for name in re.findall(NAME, names) if names not in NOUNS}
         typed = re.sub(NAME, lambda one: places.get(one[0]) or one[0], names)
         return f"{before if typed == names else ''}{typed}{must}"
 

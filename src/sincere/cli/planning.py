@@ -60,6 +60,9 @@ def planned(words: Mapping[str, Any]) -> Plan:
         return _gone_on(RunFolder(run), given)
     if run is not None:
         check_folder(RunFolder(run), TrainConfig(), resume=False)  # before data is read, which may take its time
+    if resume and words["recipe"] is None and "source" not in given.get("data", {}):
+        how = command("train", "DATA", "--resume", run)
+        raise OptionError(f"--resume must name the folder of a run: there is none in {run}. To begin one there: {how}")
     plan = _by_the_data if words["recipe"] is None else _by_the_recipe(words["recipe"])
     config, name, data = plan(given)
     device_for(config.compute.device)  # refuses what is none

@@ -10,7 +10,7 @@ import torch
 import typer
 
 from sincere.bench import AgreementError
-from sincere.cli.hints import as_typed, flags_of
+from sincere.cli.hints import as_typed, flags_of, names_given
 from sincere.cli.interrupts import INTERRUPTED, interruptible
 from sincere.cli.notes import warnings_as_notes
 from sincere.cli.output import DEBUG
@@ -30,13 +30,14 @@ def in_words(verb: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(verb)
     def speaking(*args: P.args, **kwargs: P.kwargs) -> T:
+        own = list(names_given(kwargs))
         try:
-            with interruptible(), warnings_as_notes(flags):
+            with interruptible(), warnings_as_notes(flags, own):
                 return verb(*args, **kwargs)
         except (InputError, OptionError) as error:
-            _leave(as_typed(str(error), flags), ASKED)
+            _leave(as_typed(str(error), flags, own), ASKED)
         except (WriteError, DivergedError, AgreementError, OtherProcessError) as error:
-            _leave(as_typed(getattr(error, "strerror", None) or str(error), flags), FAILED)
+            _leave(as_typed(getattr(error, "strerror", None) or str(error), flags, own), FAILED)
         except torch.OutOfMemoryError:
             advice = "a smaller --batch, --precision bf16 or --set compute.chunk_size=128 needs less"
             _leave(f"the GPU's memory is full: {advice}.", FAILED)

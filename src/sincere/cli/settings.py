@@ -119,10 +119,17 @@ def _type_of(path: list[str]) -> Any:
 
 
 def _suggestion(path: list[str]) -> str:
-    same_end = [name for name in NAMES if name.split(".")[-1] == path[-1]]
-    close = same_end or get_close_matches(".".join(path), NAMES, n=1)
+    group, rest = path[0], ".".join(path[1:])
+    within = [name.partition(".")[2] for name in NAMES if rest and name.startswith(f"{group}.")]
+    if within:  # a group's own settings come before those of the same name elsewhere
+        close = [f"{group}.{name}" for name in get_close_matches(rest, within, n=1)]
+    else:
+        same_end = [name for name in NAMES if name.split(".")[-1] == path[-1]]
+        close = same_end or get_close_matches(".".join(path), NAMES, n=1)
     if close:
         return f" Did you mean {' or '.join(map(repr, close))}?"
+    if within:
+        return f" Settings of {group}: {', '.join(repr(f'{group}.{name}') for name in within)}."
     return f" Settings begin with {', '.join(field.name for field in fields(TrainConfig))}."
 
 

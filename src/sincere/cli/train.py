@@ -9,7 +9,7 @@ import typer
 from sincere.cli import options
 from sincere.cli.evaluate import command_for
 from sincere.cli.forecast import SHORT, forecast, in_words, shorter
-from sincere.cli.hints import as_typed, command, flags_of
+from sincere.cli.hints import as_typed, command, flags_of, names_given
 from sincere.cli.output import leader, say, tell, tell_json
 from sincere.cli.planning import Plan, planned
 from sincere.cli.run_evaluation import evaluated
@@ -71,7 +71,7 @@ def train_model(
         resume=plan.resume,
         data=plan.data,
         show="off" if quiet else "auto",
-        phrase=partial(as_typed, flags=flags_of(train_model)),
+        phrase=partial(as_typed, flags=flags_of(train_model), own=list(names_given(context.params))),
     )
     if not quiet:
         next_step = "" if evaluate or not found.finished else f" Next: {command_for(found.run, judging)}"

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sincere.data.epochs import EpochAfterEpoch
-from sincere.data.samples import listed
+from sincere.data.samples import listed, listed_names
 from sincere.data.split import seeded_generator
 from sincere.errors import InputError, OptionError
 from sincere.tables import amount
@@ -260,7 +260,8 @@ def _batch_sizes(counts: Numbers, batch_size: int, world_size: int) -> Numbers:
     if possible == 0 or samples < world_size:
         raise InputError(
             f"batches need two classes with at least two samples each, and one sample per rank ({world_size}): got "
-            f"{len(counts)} classes with {listed(counts.tolist())} samples. Add data, or use plain shuffling."
+            f"{len(counts)} classes with {listed(counts.tolist())} samples. Add data, name other classes, or use plain "
+            "shuffling (ShuffledBatches, or --set batches.sampler=shuffled)."
         )
     count = max(min(math.ceil(samples / batch_size), possible, samples // least), 1)
     pairs, more = divmod(samples // 2, count)
@@ -290,8 +291,8 @@ def _notes(names: Sequence[str], counts: Numbers, batch_size: int, batches: int)
     notes = []
     if alone := [name for name, count in zip(names, counts.tolist(), strict=True) if count == 1]:
         notes.append(
-            f"{len(alone)} of {len(names)} classes have one sample ({listed(alone, 5)}): it comes once an epoch, and "
-            "no other sample can be its positive."
+            f"{len(alone)} of {len(names)} classes have one sample ({listed_names(alone, 5)}): it comes once an epoch, "
+            "and no other sample can be its positive."
         )
     samples = int(counts.sum())
     if batches < samples // batch_size:

@@ -1,5 +1,6 @@
 """From a source to data in memory, split and ready to train on."""
 
+import re
 from pathlib import Path
 from typing import Literal, TypeAlias, Unpack, get_args
 
@@ -9,7 +10,7 @@ from sincere.checks import check_choice
 from sincere.data.labelled import Form, LabelledData, Splits
 from sincere.data.options import DataOptions, Settings, settings_from, shows_options
 from sincere.data.repeated import repeated_note
-from sincere.data.samples import Found, Rendered, Samples, legible, listed
+from sincere.data.samples import Found, Rendered, Samples, legible, listed, listed_names
 from sincere.data.sources import find
 from sincere.data.split import stratified_split
 from sincere.defaults import usual_defaults
@@ -17,6 +18,7 @@ from sincere.errors import InputError, OptionError
 from sincere.tables import amount
 
 Part: TypeAlias = Literal["train", "validation", "test"]
+ADVICE = re.compile(r"; the option \w+ (chooses another|keeps more)\.$")
 
 
 @shows_options
@@ -78,6 +80,8 @@ def read_data(
     if samples is None:
         raise InputError(f"{source} has no {part} part of its own: read it with part='train', which is all of it.")
     data, notes = _in_form(samples, form or found.train.form(settings), found.name, class_names, settings)
+    if form is not None:  # a model's: no option chooses another
+        notes = tuple(ADVICE.sub(".", words) for words in notes)
     return data, (*found.notes, *notes)
 
 
@@ -119,8 +123,8 @@ def _in_form(
         class_names = tuple(present)
     elif unknown := [label for label in present if label not in class_names]:
         raise InputError(
-            f"labels of all parts must match those to train on ({listed(class_names, 8)}): {what or name} also has "
-            f"{listed(unknown, 8)}."
+            f"labels of all parts must match those to train on ({listed_names(class_names, 8)}): {what or name} also "
+            f"has {listed_names(unknown, 8)}."
         )
     place = {label: i for i, label in enumerate(class_names)}
     renumbered = torch.tensor([place.get(label, -1) for label in own_names], dtype=torch.int64)[numbers]
@@ -156,13 +160,14 @@ def _check_trainable(train: LabelledData, source: str | Path) -> None:
     counts = train.class_counts()
     if len(train.class_names) < 2:
         raise InputError(
-            f"there must be at least two classes to tell apart: {source} has one, {listed(train.class_names)}, with "
-            f"{amount(len(train), 'sample')}.{_further_down(Path(source), train.class_names)}"
+            f"there must be at least two classes to tell apart: {source} has one, "
+            f"{listed_names(train.class_names, 1)}, with {amount(len(train), 'sample')}."
+            f"{_further_down(Path(source), train.class_names)}"
         )
     if int((counts >= 2).sum()) < 2:
         raise InputError(
             f"at least two classes must have two samples or more: {source} has {len(train.class_names)} classes for "
-            f"{len(train)} samples, such as {listed(train.class_names, 5)}. Are these labels, or measurements?"
+            f"{len(train)} samples, such as {listed_names(train.class_names, 5)}. Are these labels, or measurements?"
         )
 
 
@@ -194,7 +199,7 @@ def _split(train: LabelledData, parts: dict[str, LabelledData], notes: tuple[str
         notes += (f"there is no validation part: {train.name} has too few samples for a share of {validation_share}.",)
     if alone := [c for c, count in zip(train.class_names, train.class_counts().tolist(), strict=True) if count == 1]:
         have = f"{amount(len(alone), 'class', 'classes')} {'has' if len(alone) == 1 else 'have'}"
-        notes += (f"{have} one sample to train on, so no positive: {listed(alone, 8)}.",)
+        notes += (f"{have} one sample to train on, so no positive: {listed_names(alone, 8)}.",)
     if (note := repeated_note("test", parts["test"], train)) is not None:
         notes += (note,)
     return Splits(train, parts.get("validation"), parts["test"], notes)

@@ -104,6 +104,15 @@ def listed(items: Sequence[object], most: int = SHOWN_FILES) -> str:
     return ", ".join(map(str, items[:most])) + more
 
 
+def listed_names(names: Sequence[str], most: int) -> str:
+    """The same of classes, in quotation marks where one could be taken for more than a name.
+
+    >>> listed_names(["cat", "red, dry", "seed=3"], 8)
+    "cat, 'red, dry', 'seed=3'"
+    """
+    return listed([repr(name) if {*name} & {*"=,:()'"} else name for name in names], most)
+
+
 def legible(name: object) -> str:
     """A file's name as text that can be saved: bytes that are not UTF-8, as old archives leave them, as Latin-1.
 
