@@ -109,4 +109,4 @@ def test_a_text_that_just_fits_is_not_cut():
     samples = texts_from(["one two", "one two three", "one two !", "one"], list("abab"), range(4), "made up")
     assert samples.render(Form("text", (3, 2), buckets=50)).notes == ()
     (note,) = samples.render(Form("text", (2, 2), buckets=50)).notes
-    assert note.startswith("2 of 4 texts are longer than 2 words")
+    assert note.words.startswith("2 of 4 texts are longer than 2 words")

@@ -156,3 +156,22 @@ def test_the_page_of_the_set_loss_tells_the_kept_times():
         f"Recorded as a CUDA graph, 1,024 embeddings took {times['ours set loss, CUDA graph', 1024]} ms"
     ) in page
     assert f"commit {rows[0]['commit'][:7]}" in page
+    share = float(times[kernels, 16_384]) / float(times[beside, 16_384])
+    of_kernels = (BENCHMARKS.parent / "docs" / "gpu-kernels.md").read_text(encoding="utf-8")
+    assert f"at 16,384 embeddings a step is {share:.0f} times one of SINCERE" in of_kernels
+
+
+def test_the_page_of_the_kernels_tells_what_the_whole_loss_gained():
+    import gpu_results
+
+    kept = gpu_results.read(BENCHMARKS / "results" / "NVIDIA-H200" / "gpu_speed.csv")
+    both = [row for row in kept if row["table"] == "sets" and row["commit"] == "9c3a89b"]  # later runs have but one
+    found = {(row["candidate"].removeprefix("ours set loss, "), int(row["n"])): row for row in both}
+    whole, rows = ("whole by kernels", "saddle point")
+    small, large = ((found[whole, n], found[rows, n]) for n in (1024, 16_384))
+    sentence = (
+        f"An H200 takes {float(small[0]['ms']):.2f} ms in place of {float(small[1]['ms']):.2f} for 1,024 embeddings, "
+        f"and {float(large[0]['ms']):.1f} ms and {float(large[0]['extra_MiB']):.0f} MiB in place of "
+        f"{float(large[1]['ms']):.1f} ms and {float(large[1]['extra_MiB']):.0f} MiB for 16,384 (commit 9c3a89b"
+    )
+    assert sentence in (BENCHMARKS.parent / "docs" / "gpu-kernels.md").read_text(encoding="utf-8")

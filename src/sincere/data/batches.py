@@ -261,7 +261,7 @@ def _batch_sizes(counts: Numbers, batch_size: int, world_size: int) -> Numbers:
         raise InputError(
             f"batches need two classes with at least two samples each, and one sample per rank ({world_size}): got "
             f"{len(counts)} classes with {listed(counts.tolist())} samples. Add data, name other classes, or use plain "
-            "shuffling (ShuffledBatches, or --set batches.sampler=shuffled)."
+            "shuffling (ShuffledBatches, batches.sampler='shuffled')."
         )
     count = max(min(math.ceil(samples / batch_size), possible, samples // least), 1)
     pairs, more = divmod(samples // 2, count)

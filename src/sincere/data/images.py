@@ -16,7 +16,7 @@ import torch
 from sincere.data.labelled import Form
 from sincere.data.optional import bring
 from sincere.data.options import Settings
-from sincere.data.samples import Classes, Rendered, legible
+from sincere.data.samples import Classes, Note, Rendered, legible
 from sincere.errors import InputError
 from sincere.types import Kind
 
@@ -75,12 +75,10 @@ class ImageFiles:
         notes = []
         if resized := sum(isinstance(change, _Change) and change.resized for change in changes):
             size = f"{form.shape[1]}×{form.shape[2]}"
-            notes.append(
-                f"{resized} of {len(changes)} images were scaled and cropped to {size}; "
-                "the option image_size chooses another."
-            )
+            words = f"{resized} of {len(changes)} images were scaled and cropped to {size}"
+            notes.append(Note(words, "the option image_size chooses another"))
         if greyed := sum(isinstance(change, _Change) and change.greyed for change in changes):
-            notes.append(f"{greyed} of {len(changes)} images lost their colour, as most have none.")
+            notes.append(Note(f"{greyed} of {len(changes)} images lost their colour, as most have none"))
         return Rendered(torch.from_numpy(pixels), unreadable, tuple(notes))
 
 

@@ -1,6 +1,5 @@
 """From a source to data in memory, split and ready to train on."""
 
-import re
 from pathlib import Path
 from typing import Literal, TypeAlias, Unpack, get_args
 
@@ -18,7 +17,6 @@ from sincere.errors import InputError, OptionError
 from sincere.tables import amount
 
 Part: TypeAlias = Literal["train", "validation", "test"]
-ADVICE = re.compile(r"; the option \w+ (chooses another|keeps more)\.$")
 
 
 @shows_options
@@ -79,9 +77,8 @@ def read_data(
     samples = {"train": found.train, "validation": found.validation, "test": found.test}[part]
     if samples is None:
         raise InputError(f"{source} has no {part} part of its own: read it with part='train', which is all of it.")
-    data, notes = _in_form(samples, form or found.train.form(settings), found.name, class_names, settings)
-    if form is not None:  # a model's: no option chooses another
-        notes = tuple(ADVICE.sub(".", words) for words in notes)
+    own = form or found.train.form(settings)
+    data, notes = _in_form(samples, own, found.name, class_names, settings, advise=form is None)
     return data, (*found.notes, *notes)
 
 
@@ -104,10 +101,11 @@ def _in_form(
     settings: Settings,
     *,
     what: str | None = None,
+    advise: bool = True,
 ) -> tuple[LabelledData, tuple[str, ...]]:
     """Samples rendered in a form, without what cannot be read, their classes numbered as in `class_names`.
 
-    `what` they are called in messages, where it is not their name.
+    `what` they are called in messages, where it is not their name. `advise` says whether options could change the form.
     """
     if samples.kind != form.kind:
         raise InputError(f"all data must be of one kind, {form.kind}: {what or name} is of kind {samples.kind}.")
@@ -115,7 +113,8 @@ def _in_form(
         rendered = samples.render(form)
     except InputError as error:
         raise InputError(f"{what or name}: {error}") from error
-    kept, notes = _readable(samples, rendered, settings)
+    kept, skipped = _readable(samples, rendered, settings)
+    notes = (*(note.told(advise=advise) for note in rendered.notes), *skipped)
     numbers = torch.from_numpy(samples.classes.numbers)[kept]
     own_names = samples.classes.names
     present = [own_names[i] for i in torch.unique(numbers).tolist()]
@@ -142,7 +141,7 @@ def _readable(samples: Samples, rendered: Rendered, settings: Settings) -> tuple
     """Indices of samples that could be read; says which could not, or stops."""
     count = len(rendered.inputs)
     if not rendered.unreadable:
-        return torch.arange(count), rendered.notes
+        return torch.arange(count), ()
     shown = samples.shown or ()
     files = listed([f"{shown[i]} ({reason})" for i, reason in rendered.unreadable.items()])
     if len(rendered.unreadable) == count:
@@ -153,7 +152,7 @@ def _readable(samples: Samples, rendered: Rendered, settings: Settings) -> tuple
             "them, or go on without them: unreadable='skip'."
         )
     kept = torch.tensor([i for i in range(count) if i not in rendered.unreadable], dtype=torch.int64)
-    return kept, (*rendered.notes, f"{len(rendered.unreadable)} of {count} files were skipped: {files}.")
+    return kept, (f"{len(rendered.unreadable)} of {count} files were skipped: {files}.",)
 
 
 def _check_trainable(train: LabelledData, source: str | Path) -> None:

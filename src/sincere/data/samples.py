@@ -31,16 +31,32 @@ class Classes:
 
 
 @dataclass(frozen=True, eq=False)
+class Note:
+    """What was done to samples, and which option does otherwise; none does where a model gives the form.
+
+    >>> note = Note("3 of 9 texts were cut", "the option words keeps more")
+    >>> note.told(advise=True), note.told(advise=False)
+    ('3 of 9 texts were cut; the option words keeps more.', '3 of 9 texts were cut.')
+    """
+
+    words: str
+    advice: str | None = None
+
+    def told(self, *, advise: bool) -> str:
+        return f"{self.words}; {self.advice}." if advise and self.advice else f"{self.words}."
+
+
+@dataclass(frozen=True)
 class Rendered:
     """Samples in one form.
 
     unreadable: why a sample could not be read, by its index; its row of `inputs` means nothing.
-    notes: what was cut or converted, in words.
+    notes: what was cut or converted.
     """
 
     inputs: Tensor
     unreadable: Mapping[int, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 class Samples(Protocol):

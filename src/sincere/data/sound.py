@@ -13,7 +13,7 @@ import torch
 
 from sincere.data.labelled import Form
 from sincere.data.options import Settings
-from sincere.data.samples import Classes, Rendered, legible
+from sincere.data.samples import Classes, Note, Rendered, legible
 from sincere.errors import InputError
 from sincere.types import Kind
 
@@ -70,16 +70,18 @@ class SoundFiles:
         return Rendered(torch.from_numpy(inputs), unreadable, _notes(other_rates, cut, len(self.paths), form))
 
 
-def _notes(other_rates: Counter[int], cut: int, clips: int, form: Form) -> tuple[str, ...]:
+def _notes(other_rates: Counter[int], cut: int, clips: int, form: Form) -> tuple[Note, ...]:
     notes = [
-        f"{count} of {clips} clips were resampled from {other} to {form.sample_rate} Hz; the option sample_rate "
-        "chooses another."
+        Note(
+            f"{count} of {clips} clips were resampled from {other} to {form.sample_rate} Hz",
+            "the option sample_rate chooses another",
+        )
         for other, count in sorted(other_rates.items())
     ]
     if cut:
         seconds = form.shape[0] / (form.sample_rate or 1)
         long = f"{cut} of {clips} clips are longer than {seconds:.2f} s and were cut there"
-        notes.append(f"{long}; the option seconds keeps more.")
+        notes.append(Note(long, "the option seconds keeps more"))
     return tuple(notes)
 
 

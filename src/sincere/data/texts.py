@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sincere.data.labelled import Form
 from sincere.data.options import Settings
-from sincere.data.samples import Classes, Rendered, listed, number_classes
+from sincere.data.samples import Classes, Note, Rendered, listed, number_classes
 from sincere.data.text import has_words, hash_texts, tokens, words_for
 from sincere.errors import InputError
 from sincere.tables import amount
@@ -41,11 +41,8 @@ class Texts:
         hashed = hash_texts(self.texts, words=words, pieces=pieces, buckets=form.buckets)
         full = hashed[:, -1, 0].nonzero().flatten().tolist()
         cut = sum(len(tokens(self.texts[i])) > words for i in full)
-        note = (
-            f"{cut} of {len(self.texts)} texts are longer than {amount(words, 'word')} and were cut there; the option "
-            "words keeps more."
-        )
-        return Rendered(hashed, notes=(note,) if cut else ())
+        long = f"{cut} of {len(self.texts)} texts are longer than {amount(words, 'word')} and were cut there"
+        return Rendered(hashed, notes=(Note(long, "the option words keeps more"),) if cut else ())
 
 
 def texts_from(texts: Sequence[str], labels: Sequence[str], lines: Sequence[int], what: str) -> Texts:

@@ -6,12 +6,12 @@ from typing import Any, TypeAlias
 
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError, OptionError
+from sincere.evaluate.inputs import FROM_ARRAYS
 from sincere.report.subject import Say, Subject, read_subject, subject_of
 from sincere.tables import amount
 
 Source: TypeAlias = str | Path | EmbeddingSet | Subject
 Known: TypeAlias = str | Path | EmbeddingSet | None
-FROM_ARRAYS = "sincere.embeddings.EmbeddingSet.from_arrays(embeddings, labels) makes one of tensors, arrays or lists."
 
 
 def sources_of(inputs: "Sequence[Source] | Source") -> list[Source]:
