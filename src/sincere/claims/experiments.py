@@ -46,8 +46,8 @@ class Experiment:
         name = f"{self.data}{'-fast' if self.conditions.form == 'fast' else ''}-{name}"
         self.conditions.say(f"run {name}")
         run = self.conditions.laboratory.trained(name, config)
-        if self.conditions.full:
-            self.evaluation(run)  # now, not after the next run's hour: only what is evaluated can be made light
+        if self.conditions.on_cifar:
+            self.evaluation(run)  # now, not after the next run: only what is evaluated can be made light
         return run
 
     def runs(self, loss: LossName) -> Iterator[Trained]:
