@@ -8,7 +8,7 @@ import torch
 import sincere.functional as SF
 from kernel_results import DEVICE, losses_and_gradient, needs_kernels
 from sincere.losses import subsets
-from sincere.losses.backends import set_rows
+from sincere.losses.backends import set_logits
 from sincere.losses.relation import Relation
 
 triton = pytest.importorskip("triton")
@@ -51,9 +51,9 @@ def test_any_scores_and_any_number_of_positives(kind, spread):
         gradient, _ = triton_set_launch.backward(anchors, contrasts, relation, numbers, torch.ones_like(values))
         s, positive, members = anchors.double(), relation.weights(), relation.others()
         assert found_k.tolist() == [k] * 3
-        truth, tilt = set_rows.values_of_block(s, positive, members, found_k, "saddle")
+        truth, tilt = set_logits.values_of_block(s, positive, members, found_k, "saddle")
         ones = torch.ones_like(truth)
-        expected = set_rows._gradient_of_block(s, positive, members, found_k, tilt, ones, "saddle")
+        expected = set_logits.gradient_of_block(s, positive, members, found_k, tilt, ones, "saddle")
         rounding = 4 * torch.finfo(torch.float32).eps * (1 + s.abs().max().item())  # of λ and of s + λ
         torch.testing.assert_close(values.double(), truth, rtol=1e-6, atol=rounding / k)
         torch.testing.assert_close(gradient.double(), expected, rtol=0, atol=rounding / k)
@@ -71,8 +71,8 @@ def test_digits_where_the_first_order_cancels(gap):
     # To second order in V → 0 the loss is Σ_p Σ_n e^(s_n − s_p) / k; at 30 float64 could not tell it from V's rounding.
     truth = torch.stack([(-row[:8]).exp().sum() * row[8:].exp().sum() / 8 for row in s])
     if gap < 30:
-        truth, tilt = set_rows.values_of_block(s, positive, members, k, "saddle")
-        expected = set_rows._gradient_of_block(s, positive, members, k, tilt, torch.ones_like(truth), "saddle")
+        truth, tilt = set_logits.values_of_block(s, positive, members, k, "saddle")
+        expected = set_logits.gradient_of_block(s, positive, members, k, tilt, torch.ones_like(truth), "saddle")
         torch.testing.assert_close(gradient.double(), expected, rtol=1e-4, atol=1e-9 * expected.abs().max().item())
     torch.testing.assert_close(values.double(), truth, rtol=1e-4, atol=0)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import oracles
 import sincere.functional as SF
 from sincere.losses import subsets
-from sincere.losses.backends import set_rows
+from sincere.losses.backends import set_logits, set_rows
 
 
 def log_e_k(s, members, k, method):
@@ -68,7 +68,7 @@ def test_saddle_point_stays_finite_where_the_textbook_explodes():
     """Members and others fully apart, as after training: V = 0, and −½ log 2πV would be +∞."""
     s = torch.tensor([[500.0] * 5 + [-500.0] * 20])
     positive = s > 0
-    values, _ = set_rows.values_of_block(s, positive, torch.ones_like(positive), torch.tensor([5]), "saddle")
+    values, _ = set_logits.values_of_block(s, positive, torch.ones_like(positive), torch.tensor([5]), "saddle")
     assert values.item() == pytest.approx(0, abs=1e-6)
 
 
@@ -80,10 +80,10 @@ def test_saddle_gradient_is_the_derivative_of_its_value():
     grad = torch.ones(3, dtype=torch.float64)
 
     def value(s):
-        return set_rows.values_of_block(s, positive, members, k, "saddle")[0].sum()
+        return set_logits.values_of_block(s, positive, members, k, "saddle")[0].sum()
 
-    tilt = set_rows.values_of_block(s, positive, members, k, "saddle")[1]
-    gradient = set_rows._gradient_of_block(s, positive, members, k, tilt, grad, "saddle")
+    tilt = set_logits.values_of_block(s, positive, members, k, "saddle")[1]
+    gradient = set_logits.gradient_of_block(s, positive, members, k, tilt, grad, "saddle")
     step = 1e-5
     for row, column in [(0, 0), (0, 20), (1, 3), (2, 29)]:
         e = torch.zeros_like(s)
@@ -125,7 +125,7 @@ def test_where_there_is_no_choice_there_is_no_gradient(method, backend):
 def test_exact_backward_in_blocks(monkeypatch):
     z, labels = torch.randn(30, 4, dtype=torch.float64, requires_grad=True), torch.arange(30) % 4
     (whole,) = torch.autograd.grad(SF.set_nce(z, labels, method="exact"), z)
-    monkeypatch.setattr(set_rows, "CELLS_PER_BLOCK", 700)
+    monkeypatch.setattr(set_logits, "CELLS_PER_BLOCK", 700)
     (blocks,) = torch.autograd.grad(SF.set_nce(z, labels, method="exact"), z)
     torch.testing.assert_close(blocks, whole, rtol=1e-12, atol=1e-14)
 
@@ -141,3 +141,60 @@ def test_the_tilt_has_the_digits_of_the_scores():
     s = torch.zeros(1, 7, dtype=torch.float64)
     tilt = subsets.balancing_tilt(s, torch.ones_like(s, dtype=torch.bool), torch.tensor([3]))
     assert tilt.item() == pytest.approx(math.log(3 / 4), rel=1e-14)
+
+
+@pytest.mark.parametrize("contrasts", [1_000, 20_000, 200_000])
+@pytest.mark.parametrize("positives", [1, 10])
+def test_few_positives_among_many_contrasts_in_single_precision(contrasts, positives):
+    """Inclusion probabilities add up to k, and so the gradient of an anchor's logits to 0, whatever the number of
+    contrasts: a queue of past embeddings has many."""
+    scores = torch.randn(4, contrasts)
+    is_positive = (torch.arange(contrasts) < positives).long()
+    anchors, labels = torch.zeros(4, 1), torch.ones(4, dtype=torch.int64)
+
+    def loss_and_gradient(dtype):
+        free = scores.to(dtype).requires_grad_()
+        options = {"similarity": lambda a, c: free, "temperature": 1.0, "method": "saddle", "reduction": "none"}
+        loss = SF.set_nce(anchors, labels, torch.zeros(contrasts, 1), is_positive, **options)
+        return loss.detach(), torch.autograd.grad(loss.sum(), free)[0]
+
+    loss, gradient = loss_and_gradient(torch.float32)
+    pull = gradient[:, :positives].double().sum(dim=1)
+    push = gradient[:, positives:].double().sum(dim=1)
+    torch.testing.assert_close(push, -pull, rtol=2e-5, atol=0)
+    torch.testing.assert_close(loss.double(), loss_and_gradient(torch.float64)[0], rtol=2e-5, atol=0)
+
+
+@pytest.mark.parametrize("spread", [0.1, 3.0, 100.0])
+@pytest.mark.parametrize("k", [0, 1, 7, 29, 30])
+def test_probability_of_a_count_without_a_step_per_element(spread, k):
+    """As compiled graphs compute it, against the recurrence; a certain and an impossible element are among them."""
+    torch.manual_seed(0)
+    s, counts = spread * torch.randn(4, 30, dtype=torch.float64), torch.full((4,), k)
+    tilt = subsets.balancing_tilt(s, torch.ones_like(s, dtype=torch.bool), counts)
+    p = subsets.drawing_probabilities(s, torch.arange(30) > 0, tilt)
+    p = torch.cat([p, p.new_ones(4, 1), p.new_full((4, 2), 0.5)], dim=1)
+    every = torch.stack([subsets.count_probability(p, torch.full((4,), count)) for count in range(34)], dim=1)
+    torch.testing.assert_close(every, subsets.count_distribution(p, 33), rtol=0, atol=1e-14)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # the compiler's own imports
+@pytest.mark.parametrize(
+    ("similarity", "backend"), [("cosine", "dense"), (lambda a, c: a @ c.T, "auto")], ids=["dense", "own similarity"]
+)
+@pytest.mark.parametrize("method", ["exact", "saddle"])
+def test_compiles_whole(method, similarity, backend):
+    torch.compiler.reset()
+    torch.manual_seed(0)
+
+    def call(z, labels):
+        return SF.set_nce(z, labels, method=method, similarity=similarity, backend=backend, temperature=0.5)
+
+    compiled = torch.compile(call, fullgraph=True, dynamic=True, backend="eager")
+    for size in (12, 31):
+        z, labels = torch.randn(size, 5, dtype=torch.float64, requires_grad=True), torch.arange(size) % 5
+        labels[0] = 9  # alone in its class: nothing to choose
+        value, expected = compiled(z, labels), call(z, labels)
+        torch.testing.assert_close(value, expected, rtol=1e-12, atol=1e-13)
+        of_compiled, of_plain = (torch.autograd.grad(found, z)[0] for found in (value, expected))
+        torch.testing.assert_close(of_compiled, of_plain, rtol=1e-10, atol=1e-12)

@@ -56,8 +56,7 @@ def _shares_of_classes(weights: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]
 
 
 def compact_ids(labels: Tensor) -> Tensor:
-    """Class numbers renamed to 0, 1, 2, … in sorted order."""
-    ordered, order = labels.sort()
-    starts_class = torch.ones_like(ordered)
-    starts_class[1:] = ordered[1:] != ordered[:-1]
-    return torch.empty_like(labels).scatter(0, order, starts_class.cumsum(0) - 1)
+    """Class numbers renamed to numbers from 0 to n − 1, in sorted order: each is the place of its class's first member
+    among the sorted labels."""
+    ordered, _ = labels.sort()
+    return torch.searchsorted(ordered, labels)

@@ -1,22 +1,20 @@
-"""The set loss of every anchor: from all logits at once (dense), or from blocks of rows (tiled, or by kernels).
+"""The set loss of every anchor: from all logits at once (dense), or from blocks of rows (tiled, or by kernels)."""
 
-With λ the balancing tilt and x = s + λ (sincere.losses.subsets),
-
-    k ℓ = Σ_{p∈P} softplus(−x_p) + Σ_{n∈N} softplus(x_n) + log Pr[k elements are drawn]:
-
-a logistic loss of members against non-members at the threshold that expects k members, and a term that takes back what
-the logistic loss charges for not knowing that there are exactly k. Nothing large is subtracted from anything large.
-"""
-
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from sincere.losses import subsets
 from sincere.losses.backends import select, transforms
-from sincere.losses.backends.dense import softplus
 from sincere.losses.backends.row_blocks import row_blocks
+from sincere.losses.backends.set_logits import (
+    exact_values_by_autograd,
+    gradient_of_block,
+    refuse_forward_mode,
+    refuse_second_derivative,
+    values_of_block,
+    values_of_logits,
+)
 from sincere.losses.backends.transforms import LastDerivative, OneByOne
 from sincere.losses.pairs import Pairs
 from sincere.losses.relation import Relation
@@ -25,23 +23,8 @@ from sincere.losses.relation import Relation
 # core it took 8 times as long as the saddle point at 256 × 15, and 21 times at 1,024 × 31, which was 146 times SINCERE.
 # The saddle point beyond errs by at most 0.0403/k, as far as we could find (docs/set-loss.md).
 EXACT_UP_TO = 1 << 12
-# Cells (rows × contrasts × counts) that the exact backward pass holds at once: 2²¹ float64 are 16 MiB.
-CELLS_PER_BLOCK = 1 << 21
 NUMBERS_OF_KERNELS = 6  # for each anchor, in place of the tilt: triton_set.py says which
 KERNELS = "kernels"  # the saddle point by kernels, as a method of the operators below
-
-
-def refuse_second_derivative(ctx: Any = None, *_: Any) -> NoReturn:
-    raise RuntimeError(
-        'the set loss can be differentiated once here. For a second derivative pass backend="dense" and method="exact".'
-    )
-
-
-def refuse_forward_mode(ctx: Any = None, *_: Any) -> NoReturn:
-    raise RuntimeError(
-        "the set loss has no derivative in forward mode here (torch.func.jvp, linearize, forward_ad). "
-        'Pass backend="dense" and method="exact".'
-    )
 
 
 def set_values(pairs: Pairs, method: str) -> tuple[Tensor, Tensor]:
@@ -68,33 +51,23 @@ def set_values(pairs: Pairs, method: str) -> tuple[Tensor, Tensor]:
         method = "saddle"  # the largest k is data, and a compiled graph may not look at it
     method = resolve_method(method, s.shape[1], k)
     if method == "exact" and backend == "dense":
-        return _exact_values_by_autograd(s, positive, members, k), k
-    values, _ = _ValuesOfLogits.apply(s, positive, members, k, method)  # type: ignore[no-untyped-call]
-    return values, k
+        return exact_values_by_autograd(s, positive, members, k), k
+    return values_of_logits(s, positive, members, k, method), k
 
 
 def _kernels_take(pairs: Pairs, method: str) -> bool:
     """On a GPU the largest k is not looked at, since that would wait for the device. "auto" is exact there for batches
     so small that they would be, whatever their labels; backend="triton" knows the saddle point alone."""
-    small = _is_exact_for_any_labels(pairs.relation.contrasts)
-    if method == "auto" and small and pairs.settings.backend == "auto":
+    if not select.kernels_take_sets(pairs, method):
         return False
-    return select.kernels_take_sets(pairs, method)
+    chosen = method == "saddle" or pairs.settings.backend == "triton"
+    # Asked last: the answer would tie a graph that torch.compile or torch.export makes to a range of sizes.
+    return chosen or not _is_exact_for_any_labels(pairs.relation.contrasts)
 
 
 def _is_exact_for_any_labels(contrasts: int) -> bool:
     """Is "auto" exact without a look at k, which is not larger than m?"""
     return contrasts**2 <= EXACT_UP_TO
-
-
-def _exact_values_by_autograd(s: Tensor, positive: Tensor, members: Tensor, k: Tensor) -> Tensor:
-    """The definition: plain operations, differentiable any number of times."""
-    dtype = s.dtype
-    # A row with nothing to choose counts 0, but its logits could still underflow on the way to it.
-    s = _exact_precision(torch.where(_has_choice(members, k).unsqueeze(1), s, 0))
-    tilt = subsets.balancing_tilt(s.detach(), members, k) if s.numel() else s.sum(dim=1)
-    p = subsets.drawing_probabilities(s, members, tilt)
-    return _values(s, positive, members, k, tilt, subsets.exact_log_probability(p, k)).to(dtype)
 
 
 def _tiled_values(pairs: Pairs, method: str) -> tuple[Tensor, Tensor]:
@@ -105,92 +78,11 @@ def _tiled_values(pairs: Pairs, method: str) -> tuple[Tensor, Tensor]:
     return values, k
 
 
-def _values(s: Tensor, positive: Tensor, members: Tensor, k: Tensor, tilt: Tensor, log_probability: Tensor) -> Tensor:
-    """ℓ from the formula above; 0 where there is nothing to choose."""
-    x = s + tilt.unsqueeze(1)
-    logistic = torch.where(members, softplus(torch.where(positive, -x, x)), 0).sum(dim=1)
-    total = (logistic + log_probability) / k.clamp(min=1)
-    return torch.where(_has_choice(members, k), total, 0)
-
-
-def _has_choice(members: Tensor, k: Tensor) -> Tensor:
-    return (k > 0) & (k < members.sum(dim=1))
-
-
 def resolve_method(method: str, contrasts: int, k: Tensor) -> str:
     if method != "auto":
         return method
     largest = int(k.max()) if k.numel() else 0
     return "exact" if contrasts * largest <= EXACT_UP_TO else "saddle"
-
-
-def _exact_precision(s: Tensor) -> Tensor:
-    """Thousands of steps of a recurrence want float64; Apple's GPUs have none."""
-    return s if s.device.type == "mps" else s.double()
-
-
-class _ValuesOfLogits(OneByOne):
-    """ℓ of given logits, with the derivative written by hand: inclusion probabilities, and no graph of the steps."""
-
-    @staticmethod
-    def forward(s: Tensor, positive: Tensor, members: Tensor, k: Tensor, method: str) -> Any:
-        return values_of_block(s, positive, members, k, method)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        *tensors, ctx.method = inputs
-        ctx.save_for_backward(*tensors, output[1])
-        ctx.mark_non_differentiable(output[1])
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor, *_: Any) -> Any:
-        (of_logits,) = _GradientOfLogits.apply(*ctx.saved_tensors, grad, ctx.method)  # type: ignore[no-untyped-call]
-        return of_logits, None, None, None, None
-
-    jvp = staticmethod(refuse_forward_mode)
-
-
-class _GradientOfLogits(LastDerivative):
-    """That derivative, which has none itself. `once_differentiable` says so only where `grad` needs a gradient, and
-    would let a second derivative pass that leaves out what changes with `s`."""
-
-    @staticmethod
-    def forward(*inputs: Any) -> Any:
-        return (_gradient_of_block(*inputs),)
-
-    backward = staticmethod(refuse_second_derivative)
-    jvp = staticmethod(refuse_forward_mode)
-
-
-def values_of_block(s: Tensor, positive: Tensor, members: Tensor, k: Tensor, method: str) -> tuple[Tensor, Tensor]:
-    """ℓ and λ of the anchors whose logits are the rows of `s`."""
-    if s.numel() == 0:
-        return s.sum(dim=1), s.sum(dim=1)
-    exact = method == "exact"
-    scores = _exact_precision(s) if exact else s
-    tilt = subsets.balancing_tilt(scores, members, k)
-    p = subsets.drawing_probabilities(scores, members, tilt)
-    log_probability = subsets.exact_log_probability(p, k) if exact else subsets.saddle_log_probability(p)
-    return _values(scores, positive, members, k, tilt, log_probability).to(s.dtype), tilt.to(s.dtype)
-
-
-def _gradient_of_block(
-    s: Tensor, positive: Tensor, members: Tensor, k: Tensor, tilt: Tensor, grad: Tensor, method: str
-) -> Tensor:
-    """∂L/∂s = ∂L/∂ℓ · (π − [is positive]) / k."""
-    exact = method == "exact"
-    scores = _exact_precision(s) if exact else s
-    p = subsets.drawing_probabilities(scores, members, tilt.to(scores.dtype))
-    inclusion = _exact_inclusion_in_blocks(p, k).to(s.dtype) if exact else subsets.saddle_inclusion(p)
-    per_member = torch.where(_has_choice(members, k), grad / k.clamp(min=1), 0)
-    return torch.where(members, inclusion - positive.to(s.dtype), 0) * per_member.unsqueeze(1)
-
-
-def _exact_inclusion_in_blocks(p: Tensor, k: Tensor) -> Tensor:
-    largest = int(k.max()) if k.numel() else 0
-    rows = max(1, CELLS_PER_BLOCK // max(1, p.shape[1] * (largest + 1)))
-    starts = range(0, p.shape[0], rows)
-    return torch.cat([subsets.exact_inclusion(p[start : start + rows], k[start : start + rows]) for start in starts])
 
 
 def _positives_per_anchor(relation: Relation) -> Tensor:
@@ -290,7 +182,7 @@ def _backward(
         for rows in row_blocks(relation):
             s = anchors[rows] @ contrasts.T
             positive, members = relation.weights(rows) > 0, relation.others(rows)
-            g = _gradient_of_block(s, positive, members, k[rows], tilt[rows], grad[rows], method)
+            g = gradient_of_block(s, positive, members, k[rows], tilt[rows], grad[rows], method)
             anchor_grad[rows] = g @ contrasts
             contrast_grad.addmm_(g.T, anchors[rows])
     return anchor_grad, contrast_grad

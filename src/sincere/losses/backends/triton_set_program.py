@@ -14,7 +14,7 @@ from torch._C._functorch import is_legacy_batchedtensor
 
 from sincere.losses.backends import transforms, triton_set_whole
 from sincere.losses.backends.row_blocks import row_blocks
-from sincere.losses.backends.set_rows import refuse_forward_mode, refuse_second_derivative
+from sincere.losses.backends.set_logits import refuse_forward_mode, refuse_second_derivative
 from sincere.losses.backends.transforms import LastDerivative
 from sincere.losses.backends.triton_fused import row_block
 from sincere.losses.backends.triton_launch import Launch, interpreted, on_device_of, use_before_cublas
