@@ -77,6 +77,39 @@ def test_a_finished_run_with_other_settings_is_refused(whole):
         laboratory.trained("one", small_config(seed=3), small_splits())
 
 
+def cifar_at(place):
+    """A configuration that names CIFAR there; what is read is given to the laboratory instead."""
+    plain = small_config()
+    return replace(plain, data=replace(plain.data, source=place))
+
+
+def test_where_cifar_lies_makes_no_other_run(tmp_path):
+    """Runs are made on machines that keep it in different places; its files have checksums."""
+    laboratory, data = Laboratory(tmp_path / "runs", "off", tmp_path / "light"), small_splits()
+    done = laboratory.trained("one", cifar_at("cifar10:here"), data)
+    assert laboratory.trained("one", cifar_at("cifar10:there"), data) == done
+    done.evaluation(KNN)
+    lighten(done.folder.path, tmp_path / "light" / "one")
+    shutil.rmtree(done.folder.path)
+    light = laboratory.trained("one", cifar_at("cifar10:elsewhere"), data)
+    assert light.folder.path == tmp_path / "light" / "one"
+    assert laboratory.trained("one", cifar_at("cifar100:here"), data).folder.path == tmp_path / "runs" / "one"
+    with pytest.raises(OptionError, match="data.source: 'cifar100:here' → 'cifar10:here'"):
+        laboratory.trained("one", cifar_at("cifar10:here"), data)
+
+
+def test_a_stopped_run_goes_on_where_cifar_was_moved(stopped, whole, monkeypatch):
+    laboratory, _ = stopped
+    folder = RunFolder(laboratory.folder / "one")
+    begun = json.loads(folder.config.read_text())
+    folder.config.write_text(json.dumps(begun | {"data": begun["data"] | {"source": "cifar10:here"}}))
+    read = []
+    monkeypatch.setattr("sincere.claims.laboratory.opened", lambda data: read.append(data.source) or small_splits())
+    found = laboratory.trained("one", cifar_at("cifar10:there"))
+    assert read == ["cifar10:there"]
+    assert found.folder.weights.read_bytes() == whole.folder.weights.read_bytes()
+
+
 def test_the_evaluation_is_kept_and_chosen_on_the_validation_samples(whole):
     kept = json.loads(whole.folder.evaluation.read_text())
     found = whole.evaluation(KNN)

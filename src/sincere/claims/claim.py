@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sincere.claims.laboratory import Laboratory
+from sincere.claims.laboratory import CIFAR, Laboratory
 from sincere.claims.record import Form, Measured, Verdict
 from sincere.errors import InputError, OptionError
 
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Row = Mapping[str, Any]
-CIFAR = ("cifar10", "cifar100")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Where claims train their models: each run once, kept in a folder, gone on with where it was cut off."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sincere.claims.light_runs import is_light
@@ -15,9 +15,11 @@ from sincere.runs import RunFolder, read_metrics
 from sincere.runs.files import write_atomically
 from sincere.runs.folder import Split
 from sincere.train import TrainConfig, train
+from sincere.train.loop import opened
 from sincere.train.processes import device_for
 from sincere.train.progress import Show
 
+CIFAR = ("cifar10", "cifar100")  # as sources name them
 SAMPLES = "the training samples"  # what a linear probe is fitted on, unless views are asked for
 
 
@@ -133,14 +135,18 @@ class Laboratory:
     def trained(self, name: str, config: TrainConfig, data: Splits | None = None) -> Trained:
         """The run of this name and configuration: read, gone on with, or begun.
 
-        A run of the same name with other settings is refused, so that no figure ever comes from the wrong run.
+        A run of the same name with other settings is refused, so that no figure ever comes from the wrong run. Where
+        CIFAR lies is no setting.
         """
         run = RunFolder(self.folder / name)
-        if run.finished and not TrainConfig.load(run.path).differences(config):
-            return Trained(run)
         if not run.started and (kept := self._light_run(name, config)) is not None:
             return kept
-        done = train(config, run=run.path, resume=True, data=data, show=self.show)
+        begun = as_begun(config, TrainConfig.load(run.path)) if run.started else config
+        if run.finished and not TrainConfig.load(run.path).differences(begun):
+            return Trained(run)
+        if begun != config and data is None:
+            data = opened(config.data)
+        done = train(begun, run=run.path, resume=True, data=data, show=self.show)
         if not done.finished:
             raise StoppedError(f"{run.path} was stopped: run the same command again to go on with it.", done.exit_code)
         return Trained(run)
@@ -148,4 +154,16 @@ class Laboratory:
     def _light_run(self, name: str, config: TrainConfig) -> Trained | None:
         if self.light is None or not is_light(kept := RunFolder(self.light / name)):
             return None
-        return None if TrainConfig.load(kept.path).differences(config) else Trained(kept)
+        known = TrainConfig.load(kept.path)
+        return None if known.differences(as_begun(config, known)) else Trained(kept)
+
+
+def as_begun(config: TrainConfig, known: TrainConfig) -> TrainConfig:
+    """With CIFAR where `known` had it: its files are compared with published checksums, so they are the same anywhere.
+
+    Runs that are made one at a time on several machines find it in several places.
+    """
+    name, theirs = config.data.source.partition(":")[0], known.data.source
+    if name not in CIFAR or theirs.partition(":")[0] != name:
+        return config
+    return replace(config, data=replace(config.data, source=theirs))
