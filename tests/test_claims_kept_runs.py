@@ -94,7 +94,7 @@ def test_where_cifar_lies_makes_no_other_run(tmp_path):
     light = laboratory.trained("one", cifar_at("cifar10:elsewhere"), data)
     assert light.folder.path == tmp_path / "light" / "one"
     assert laboratory.trained("one", cifar_at("cifar100:here"), data).folder.path == tmp_path / "runs" / "one"
-    with pytest.raises(OptionError, match="data.source: 'cifar100:here' → 'cifar10:here'"):
+    with pytest.raises(OptionError, match=r"data\.source: 'cifar100:here' → 'cifar10:here'"):
         laboratory.trained("one", cifar_at("cifar10:here"), data)
 
 
