@@ -5,6 +5,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -364,10 +365,12 @@ def test_fast_forms_have_the_papers_settings_and_a_small_network(tmp_path, monke
         assert {name.partition(".")[0] for name in changed} == {"encoder", "schedule", "compute", "epochs"}
         assert small.seeds == (0, 1, 2)
         assert small.data == large.data  # so that the paper's figures stand beside ours
-    asked = []
-    monkeypatch.setattr(Laboratory, "trained", lambda self, name, config: asked.append(name))
-    fast[0].run("sincere", 1)
+    asked, evaluated = [], []
+    made = SimpleNamespace(evaluation=evaluated.append)
+    monkeypatch.setattr(Laboratory, "trained", lambda self, name, config: asked.append(name) or made)
+    assert fast[0].run("sincere", 1) is made
     assert asked == ["cifar10-fast-sincere-1"]  # never taken for a run of the full form
+    assert [one.methods for one in evaluated] == [("knn", "class_means", "linear")]  # so that it can be made light
     graf = graf_training.experiment(Conditions("fast", 0, Laboratory(tmp_path), data))
     assert graf.plain.encoder.name == "short_cnn"
     assert graf.plain.epochs == 40

@@ -445,3 +445,58 @@ def test_two_processes_talk_as_one(data, tmp_path):
 def test_two_processes_need_a_folder(data, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert "--out RUN" in refused("train", data)
+
+
+def test_notes_stay_where_progress_is_not_wanted(data, tmp_path):
+    """They say what a result rests on; stdout is for findings all the same."""
+    np.savez("lonely.npz", x=np.random.default_rng(0).normal(size=(31, 3)), y=[0, 1] * 15 + [2])
+    said = done("train", "lonely.npz", *FAST, "--quiet", "--out", "run")
+    assert "note: 1 class has one sample to train on" in said.stderr
+    assert all(line.startswith("note: ") for line in said.stderr.splitlines())
+    assert said.stdout == ""
+    assert "note:" not in done("train", "--resume", "run", "--quiet").stderr, "it was said when the run began"
+
+
+def test_images_that_are_reduced_are_noted_without_progress_too(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (24, 100, 120, 3), np.uint8)
+    np.savez(tmp_path / "photos.npz", x=pixels, y=np.arange(24) % 2)
+    words = ("train", tmp_path / "photos.npz", "--device", "cpu", "--epochs", "1", "--batch", "16", "--quiet", "--out")
+    said = done(*words, tmp_path / "run").stderr
+    assert "note: images are reduced to 3×64×64 for a CPU; --image-size chooses another size.\n" in said
+
+
+def test_flags_that_change_nothing_are_noted(data):
+    words = ("train", data, *FAST, "--quiet", "--out")
+    said = done(*words, "a", "--loss", "cross-entropy", "--temperature", "0.3").stderr
+    assert "note: --temperature changes nothing: cross_entropy has none.\n" in said
+    assert "note: --dim changes nothing: without a head the features are the embeddings." in said
+    advice = ("--set", "head.layers=linear")
+    assert " ".join(advice) in said
+    assert "changes nothing" not in done(*words, "b", "--loss", "cross-entropy", *advice).stderr
+    assert "changes nothing" not in done(*words, "c", "--loss", "fixed-simplex", "--temperature", "0.3").stderr
+    assert load("b", device="cpu").model.head.dim == 4
+
+
+def test_what_was_typed_is_refused_before_what_comes_of_it(data):
+    """Fewer epochs than a warm-up takes are no configuration, and not what is wrong with resuming by them."""
+    done("train", data, *FAST, "--set", "schedule.warmup_epochs=2", "--out", "run", "--quiet")
+    line = refused("train", "--resume", "run", "--epochs", "1")
+    assert "run was begun with other settings (epochs: 2 → 1)" in line
+
+
+def test_settings_of_a_run_are_for_other_data_too(data, tmp_path):
+    """Options that only the run's own data has are left behind; those that were typed are refused."""
+    lines = [f"{i % 7},{i % 5},{'xy'[i % 2]}" for i in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,sort", *lines]))
+    reading = ("--label-column", "sort", "--set", "data.options.encoding=latin-1", "--set", "data.options.words=null")
+    done("train", "t.csv", *FAST, *reading, "--out", "first", "--quiet")
+    done("train", data, "--config", "first", "--out", "second", "--quiet", "--label-column", "y")
+    assert TrainConfig.load("second").data.options == {"label_column": "y", "words": None}
+    words = ("train", "digits", "--config", "first", "--out", "third")
+    assert "--label-column belongs to tables, .npz and .npy, and says nothing of digits" in refused(
+        *words, "--label-column", "y"
+    )
+
+
+def test_more_than_a_machine_holds_is_refused_before_a_run_begins(data):
+    assert "--dim must be a whole number of at most 100,000,000" in refused("train", data, "--dim", 10**9)

@@ -124,9 +124,46 @@ def test_evaluate_with_a_probe_on_views(runs, tmp_path, monkeypatch):
     assert not torch.equal(given[1].features, expected.features), "--seed is the views' as well"
     shutil.rmtree(copy / "embeddings")
     assert parsed("evaluate", copy, *words)["classifiers"] == [linear, means]
-    none_needed = parsed("evaluate", copy, "--methods", "class-means", "--probe-views", "3", "--draws", "100")
-    assert none_needed["classifiers"][0]["top1"] == means["top1"]
+    without = parsed("evaluate", copy, "--methods", "class-means", "--draws", "100")
+    assert without["classifiers"][0]["top1"] == means["top1"]
     assert given[3] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--methods", "class-means", "--probe-views", "3"), "--probe-views belongs to linear, and --methods class_me"),
+        (("--methods", "knn,linear_paper", "--l2", "0.1"), "--l2 belongs to linear, and --methods knn,linear_paper le"),
+        (("--methods", "linear", "--k", "5"), "leaves that out: add it, or drop --k."),
+        (("--methods", "knm", "--k", "5"), "--methods must be one of 'knn', "),
+    ],
+)
+def test_flags_of_methods_that_are_not_asked_for_are_refused(runs, words, message):
+    assert message in refused("evaluate", runs / "sincere", *words)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("Unable to allocate 9. TiB"),
+        RuntimeError("alloc_cpu.cpp:117. DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."),
+    ],
+)
+def test_a_full_memory_is_said_in_a_line(runs, monkeypatch, error):
+    def fails(*words, **more):
+        raise error
+
+    monkeypatch.setattr(run_evaluation, "evaluate", fails)
+    monkeypatch.setattr("sincere.cli.train.told_run", fails)
+    found = call("evaluate", runs / "sincere")
+    assert (found.exit_code, found.stdout) == (1, "")
+    assert found.stderr == "error: this machine's memory is full: fewer samples need less.\n"
+    found = call("train", runs / "blobs.npz", *FAST, "--out", runs / "none", "--quiet")
+    assert found.exit_code == 1
+    assert "full: a smaller --batch, a smaller network or fewer samples need less." in found.stderr
+    error = ValueError("DefaultCPUAllocator")
+    with pytest.raises(ValueError, match="DefaultCPUAllocator"):
+        call("evaluate", runs / "sincere")
 
 
 def test_views_are_of_the_data_that_the_run_was_trained_on(runs, tmp_path):
@@ -210,6 +247,21 @@ def test_embed_reads_as_the_run_did(tmp_path):
     np.save(tmp_path / "points.npy", np.eye(2)[[0, 1, 0]])
     np.save(tmp_path / "points_y.npy", np.array(["Öl", "Öl", "Äpfel"]))
     assert parsed("embed", tmp_path / "run", tmp_path / "points.npy", "--out", tmp_path / "made.npz")["samples"] == 3
+
+
+def test_embed_borrows_what_the_data_can_be_asked_for(tmp_path):
+    """A run's columns, encoding and kind say nothing of data that has none, and nobody gave them for it."""
+    points = np.random.default_rng(0).normal(size=(30, 2)).astype(np.float32)
+    np.savez(tmp_path / "t.npz", feats=points, sort=np.arange(30) % 2)
+    reading = ("--kind", "array", "--input-column", "feats", "--label-column", "sort")
+    done("train", tmp_path / "t.npz", *FAST, *reading, "--out", tmp_path / "run", "--quiet")
+    (tmp_path / "new.csv").write_text("a,b,sort\n1,2,0\n3,4,1\n")
+    words = ("embed", tmp_path / "run", tmp_path / "new.csv", "--out", tmp_path / "made.npz")
+    assert parsed(*words)["samples"] == 2
+    (tmp_path / "q.label").write_bytes(b"DESC:manner How ?\n")
+    line = refused("embed", tmp_path / "run", tmp_path / "q.label", "--out", tmp_path / "made.npz")
+    assert "all data must be of one kind, array: q is of kind text" in line
+    assert "--unreadable belongs to images and sound in files" in refused(*words, "--unreadable", "skip")
 
 
 def test_unfinished_runs_are_named_with_what_to_type(runs, tmp_path):
@@ -458,6 +510,22 @@ def test_reproduce(tmp_path):
     assert "ask for --fast or --full" in refused("reproduce", "table-2", "--data", "cifar10=x", "--out", tmp_path)
     (tmp_path / "file").write_text("")
     assert refused("reproduce", "lemma-2", "--out", tmp_path / "file").endswith("Choose another: --out ….")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("lemma-2", "--table"), "--table prints the list of all claims"),
+        (("--full",), "--full belongs to a claim that is run: name it"),
+        (("--fast",), "--fast belongs to a claim"),
+        (("--seed", "3", "--table"), "--seed belongs to a claim"),
+        (("--runs", "here"), "--runs belongs to a claim"),
+        (("--data", "cifar10=x"), "--data belongs to a claim"),
+        (("table-2", "--full", "--fast"), "two forms of a claim"),
+    ],
+)
+def test_what_says_nothing_of_a_claim_or_of_their_list_is_refused(tmp_path, words, message):
+    assert message in refused("reproduce", *words, "--out", tmp_path)
 
 
 def test_a_claim_whose_run_was_stopped_ends_as_training_does(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from data_files import write_idx, write_images, write_wav
-from sincere.data import open_data
+from sincere.data import open_data, read_data
 from sincere.errors import InputError, OptionError
 
 GOOD = "text,label\n" + "some words,a\nother words,b\n" * 4
@@ -321,3 +321,85 @@ def test_numbers_and_lists_beyond_measure(tmp_path, line, words):
     (tmp_path / "t.jsonl").write_text('{"x": 1, "label": "a"}\n{"x": 2, "label": "b"}\n' * 4 + line + "\n")
     with pytest.raises(InputError, match=words):
         open_data(tmp_path / "t.jsonl")
+
+
+def parts(folder):
+    for name in ("train.csv", "test.csv"):
+        (folder / name).write_text(GOOD)
+    return folder
+
+
+def trec(folder):
+    return _write(folder / "q.label", b"DESC:manner How ?\nENTY:animal What ?\n" * 4)
+
+
+def sounds(folder):
+    for i in range(6):
+        write_wav(folder / "ab"[i % 2] / f"{i}.wav", np.arange(80))
+    return folder
+
+
+TABLE, ARRAYS = csv(GOOD), npz(x=X, y=[0, 1] * (len(X) // 2))
+NUMBERS = csv("a,b,label\n" + "1,2,x\n3,4,y\n" * 4)
+PICTURES = idx(np.zeros((6, 4, 4), np.uint8), np.arange(6, dtype=np.uint8) % 2)
+
+
+@pytest.mark.parametrize(
+    ("write", "options", "message"),
+    [
+        (lambda folder: "digits", {"label_column": "y"}, "label_column belongs to tables, .npz and .npy, and says"),
+        (lambda folder: "digits", {"level": "fine"}, "level belongs to CIFAR-100 and TREC"),
+        (lambda folder: "digits", {"words": 9}, "words belongs to texts, and digits is of kind 'image': leave it out"),
+        (TABLE, {"unreadable": "skip"}, "unreadable belongs to images and sound in files"),
+        (TABLE, {"image_size": 9}, "image_size belongs to images"),
+        (TABLE, {"verify": False}, "verify belongs to CIFAR"),
+        (NUMBERS, {"kind": "array", "input_column": "a"}, "input_column belongs to tables of text, and .npz"),
+        (ARRAYS, {"encoding": "latin-1"}, "encoding belongs to .csv, .tsv and .jsonl"),
+        (images({"a": 3, "b": 3}), {"seconds": 1.0}, "seconds belongs to sound"),
+        (images({"a": 3, "b": 3}), {"input_column": "x"}, "input_column belongs to"),
+        (parts, {"unreadable": "skip"}, "unreadable belongs to"),
+        (trec, {"encoding": "utf-8"}, "encoding belongs to"),
+        (trec, {"kind": "array"}, "kind must be that of the data: "),
+        (PICTURES, {"kind": "array"}, "is of kind 'image', got 'array'"),
+        (sounds, {"buckets": 99}, "buckets belongs to texts"),
+    ],
+)
+def test_options_that_would_change_nothing_are_refused(tmp_path, write, options, message):
+    source = write(tmp_path)
+    for read in (open_data, read_data):
+        with pytest.raises(OptionError) as error:
+            read(source, **options)
+        assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("write", "options"),
+    [
+        (lambda folder: "digits", {"kind": "array"}),
+        (TABLE, {"kind": "text", "input_column": "text", "encoding": "latin-1", "words": 9, "pieces": 12}),
+        (ARRAYS, {"kind": "array", "input_column": "x", "label_column": "y", "unreadable": "stop", "verify": True}),
+        (images({"a": 3, "b": 3}), {"unreadable": "skip", "image_size": 5, "kind": "image"}),
+        (parts, {"label_column": "label", "encoding": "latin-1"}),
+        (trec, {"level": "fine", "kind": "text", "words": 3}),
+        (PICTURES, {"kind": "image", "image_size": 5}),
+        (sounds, {"unreadable": "skip", "seconds": 0.005, "sample_rate": 4000}),
+    ],
+)
+def test_options_that_have_a_meaning_are_taken(tmp_path, write, options):
+    assert read_data(write(tmp_path), **options)
+
+
+def test_options_may_be_of_the_data_to_judge_by_alone(tmp_path):
+    """One set of options is for both: the columns of an archive, say, where the rest lies in a table."""
+    np.savez(tmp_path / "t.npz", feats=np.eye(2, dtype=np.float32).repeat(9, 0), label=["x", "y"] * 9)
+    (tmp_path / "new.csv").write_text("a,b,label\n1,2,x\n3,4,y\n")
+    options = {"kind": "array", "input_column": "feats", "label_column": "label", "encoding": "latin-1"}
+    assert len(open_data(tmp_path / "t.npz", test=tmp_path / "new.csv", **options).test) == 2
+    with pytest.raises(OptionError, match="encoding belongs to"):
+        open_data(tmp_path / "t.npz", **options)
+
+
+def test_a_label_is_one_class(tmp_path):
+    rows = [{"x": i, "label": ["a", "b"][i % 2] if i < 7 else ["a", "b"]} for i in range(8)]
+    with pytest.raises(InputError, match=r"one class in 'label': line 8 holds a list, \['a', 'b'\]\. Save one"):
+        open_data(jsonl(*rows)(tmp_path))

@@ -5,6 +5,7 @@ import struct
 import numpy as np
 import pytest
 import scipy.signal
+import torch
 
 from data_files import write_wav
 from sincere.data import open_data, read_data
@@ -154,3 +155,23 @@ def test_broken_headers_are_skipped_or_named(tmp_path, place, value, words):
     with pytest.raises(InputError, match=words):
         open_data(tmp_path / "clips")
     assert len(read_data(tmp_path / "clips", unreadable="skip")[0]) == 5
+
+
+def test_of_a_clip_beyond_measure_what_is_kept_is_resampled(folder, monkeypatch):
+    """Hours at another rate, or a header that says 1 Hz, must not become as long as they say."""
+    wave = 9000 * np.sin(2 * np.pi * 200 * np.arange(8000) / 16000)
+    write_wav(folder / "hum" / "long.wav", wave.astype(int), rate=16000)
+    whole, notes = read_data(folder, sample_rate=8000, seconds=0.05)
+    lengths = []
+
+    def noted(clip, rate, wanted):
+        lengths.append(len(clip))
+        return resample(clip, rate, wanted)
+
+    monkeypatch.setattr("sincere.data.sound.resample", noted)
+    monkeypatch.setattr("sincere.data.sound.MOST_RESAMPLED", 1000)
+    some, same = read_data(folder, sample_rate=8000, seconds=0.05)
+    assert lengths == [2 * 400 * 2]
+    assert same == notes
+    assert "1 of 13 clips are longer than 0.05 s and were cut there" in notes[1]
+    torch.testing.assert_close(some.inputs[:, 40:], whole.inputs[:, 40:], rtol=0, atol=1e-3)  # but for the very start

@@ -343,6 +343,23 @@ def test_a_misspelt_option_is_refused_with_a_guess(name):
 
 
 @pytest.mark.parametrize(
+    ("name", "options", "most"),
+    [
+        ("mlp", {"depth": 2001}, "2,000"),
+        ("mlp", {"width": 10**8 + 1}, "100,000,000"),
+        ("wide_resnet", {"depth": 4 + 6 * 333}, "2,000"),
+        ("sound", {"bands": 2001}, "2,000"),
+        ("text", {"rows": 10**9}, "100,000,000"),
+    ],
+)
+def test_slips_of_many_digits_are_refused(name, options, most):
+    kind, ((option, value),) = ENCODERS[name][0], options.items()
+    rate = {"sample_rate": 8000} if name == "sound" else {}
+    with pytest.raises(OptionError, match=f"{option} must be a whole number of at most {most}: got {value:,}"):
+        build_encoder(name, kind=kind, shape=SHAPES[kind], **options, **rate)
+
+
+@pytest.mark.parametrize(
     ("name", "options"),
     [
         *((name, {"width": bad}) for name in ("resnet9", "resnet18") for bad in ("8", None, True, [8], torch.nan)),

@@ -81,6 +81,9 @@ def test_arrays_of_somebody_else(tmp_path):
     assert "no training set was given" in found.stderr
     assert (tmp_path / "rows-report.html").is_file()
     assert not (tmp_path / "geometry.json").exists()
+    for_programs = done("report", tmp_path / "rows.npy", "--labels", tmp_path / "labels.txt", "--json")
+    assert "no training set was given" in for_programs.stderr
+    assert json.loads(for_programs.stdout)["path"].endswith("rows-report.html")
     np.savez(tmp_path / "test.npz", x=rows[:15], y=labels[:15])
     np.savez(tmp_path / "train.npz", x=rows[15:], y=labels[15:])
     subject = read_subject(tmp_path / "test.npz", train=tmp_path / "train.npz")
@@ -104,6 +107,7 @@ def test_what_is_refused(run, tmp_path):
     blobs(tmp_path / "a.npz")
     assert "report on it alone" in refused("report", tmp_path / "a.npz", run, "--train", tmp_path / "a.npz")
     assert "belong to a file" in refused("report", run, "--train", tmp_path / "a.npz")
+    assert "--unlabelled belongs to files" in refused("report", run, "--unlabelled", "drop")
     assert "must end in .html" in refused("report", tmp_path / "a.npz", "--out", tmp_path / "a.pdf")
     assert "there is no file" in refused("report", tmp_path / "b.npz")
     (tmp_path / "empty").mkdir()

@@ -40,10 +40,11 @@ from sincere.train import (
     train,
 )
 from sincere.train.interruption import Interruption
+from sincere.train.loop import told_run
 from sincere.train.meter import Reading
 from sincere.train.network import SimplexClassifier, simplex_vertices
 from sincere.train.processes import Processes, device_for
-from sincere.train.progress import Length, PlainLines, clock
+from sincere.train.progress import Length, PlainLines, Telling, clock
 from sincere.train.session import build_session
 from sincere.train.step import TrainingStep
 from small_runs import CPU, small_config, small_splits
@@ -703,6 +704,15 @@ def test_notes_of_the_data_are_shown(tmp_path, capsys):
     splits = replace(small_splits(), note=("2 files were skipped",))
     train(small_config(epochs=1), run=tmp_path, data=splits, show="plain")
     assert "note: 2 files were skipped" in capsys.readouterr().err
+
+
+def test_notes_go_to_whoever_takes_them(tmp_path, capsys):
+    splits, taken = replace(small_splits(), note=("2 files were skipped",)), []
+    telling = Telling("off", taken.append)
+    told_run(small_config(epochs=1), run=tmp_path / "a", resume=False, data=splits, telling=telling)
+    assert taken == ["2 files were skipped"]
+    train(small_config(epochs=1), run=tmp_path / "b", data=splits, show="off")
+    assert capsys.readouterr().err == ""
 
 
 def test_a_second_signal_leaves_at_once():

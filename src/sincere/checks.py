@@ -5,8 +5,10 @@ None of these reads a tensor's values except `check_finite`, so that no check ma
 
 import importlib
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from difflib import get_close_matches
 from numbers import Real
+from pathlib import Path
 from typing import TypeGuard
 
 import torch
@@ -14,6 +16,18 @@ from torch import Tensor
 
 from sincere.errors import InputError, OptionError
 
+MACHINE = "/proc/meminfo"
+# Where Linux says how much memory a container may use, uses, and has lent to files that it could forget: in control
+# groups of version 2, and of version 1.
+CONTAINERS = (
+    ("/sys/fs/cgroup", "memory.max", "memory.current", ("inactive_file", "active_file")),
+    (
+        "/sys/fs/cgroup/memory",
+        "memory.limit_in_bytes",
+        "memory.usage_in_bytes",
+        ("total_inactive_file", "total_active_file"),
+    ),
+)
 ROWS_AT_ONCE = 4096  # in the search for those that are not finite
 
 
@@ -173,6 +187,44 @@ def check_device(name: str, tensor: Tensor, of: str, device: torch.device) -> No
         raise InputError(
             f"{name} must be on the device of {of}, {device}: got {tensor.device}. Call .to({str(device)!r})."
         )
+
+
+def check_room(needed: int, what: str, advice: str) -> None:
+    """Refuse what the machine has no memory for, before the system ends the process without a word.
+
+    `what` needs so many bytes. Where the system does not say how much is free, nobody is refused; nor where new tensors
+    are made on another device, whose memory is its own.
+    """
+    if torch.get_default_device().type != "cpu":
+        return
+    free = free_memory()
+    if free is not None and needed > free:
+        raise OptionError(
+            f"{what} must fit into memory: {needed / 1e9:,.1f} GB are needed, and {free / 1e9:,.1f} GB are free. "
+            f"{advice}"
+        )
+
+
+def free_memory() -> int | None:
+    """Bytes that a process could still get: of the machine, or of the part of it that a container has.
+
+    What was kept of files that were read is free: the system forgets it when somebody needs the room.
+    """
+    found = []
+    with suppress(OSError, ValueError, KeyError):
+        machine = _figures(Path(MACHINE))
+        found.append(1024 * (machine["MemAvailable:"] + machine.get("SwapFree:", 0)))
+    for folder, limit, used, lent in CONTAINERS:
+        with suppress(OSError, ValueError):  # "max" where there is no limit
+            room = int(Path(folder, limit).read_text()) - int(Path(folder, used).read_text())
+            kept = _figures(Path(folder, "memory.stat"))
+            found.append(max(room + sum(kept.get(name, 0) for name in lent), 0))
+    return min(found, default=None)
+
+
+def _figures(path: Path) -> dict[str, int]:
+    """A file of the system with a name and a number in each line."""
+    return {words[0]: int(words[1]) for line in path.read_text().splitlines() if len(words := line.split()) > 1}
 
 
 def imported_factory(name: str, what: str) -> Callable[..., object]:

@@ -11,6 +11,7 @@ from sincere.cli.notes import note
 from sincere.cli.output import tell, tell_json, working
 from sincere.cli.run_evaluation import check_finished
 from sincere.data import DataOptions, read_data
+from sincere.data.sources import reader_for
 from sincere.embeddings import load
 from sincere.errors import InputError, OptionError
 from sincere.runs import RunFolder
@@ -54,7 +55,9 @@ def embed_data(
     check_finished(RunFolder(run))
     check_overwrites_nothing(out, run, data)
     borrowed = as_the_run(run, data)
-    reading: DataOptions = {**borrowed, "unreadable": unreadable or "stop", "labels": "optional"}
+    reading: DataOptions = {**borrowed, "labels": "optional"}
+    if unreadable is not None:
+        reading["unreadable"] = unreadable
     if label_column is not None:
         reading |= {"label_column": label_column, "labels": "needed"}
     if input_column is not None:
@@ -85,12 +88,13 @@ def check_overwrites_nothing(out: Path, run: Path, data: str) -> None:
 
 
 def as_the_run(run: Path, data: str) -> DataOptions:
-    """How the run read its own data, as far as it says where classes and samples are found."""
+    """How the run read its own data: where classes and samples are found, as far as `data` can be asked for it."""
     config, reading = TrainConfig.load(run).data, DataOptions()
-    if config.kind is not None:
+    takes = reader_for(data, config.kind).takes
+    if config.kind is not None and "kind" in takes:
         reading["kind"] = config.kind
     for name in ("label_column", "input_column", "level", "encoding"):
-        if name in config.options:
+        if name in config.options and name in takes:
             reading[name] = config.options[name]
     if data.endswith(".npy"):
         reading.pop("label_column", None)  # there it names a file: the labels of other samples

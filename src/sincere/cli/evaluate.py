@@ -1,11 +1,13 @@
 """`sincere evaluate`."""
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from sincere.cli import options
 from sincere.cli.hints import command
 from sincere.cli.output import tell, tell_json
 from sincere.cli.run_evaluation import keep, measured
+from sincere.errors import OptionError
 from sincere.evaluate import EvaluationOptions
 from sincere.train.fields import check_at_least
 
@@ -35,11 +37,21 @@ def evaluate_run(
         l2=l2,
         probe_views=probe_views,
     )
+    check_meant(names, {"knn": {"--k": k}, "linear": {"--l2": l2, "--probe-views": probe_views or None}})
     found = measured(run, settings, device=device)
     try:
         keep(run, found)
     finally:  # told also where the run may not be written into
         tell_json(found.to_json()) if json else tell("\n".join([str(found), "", *found.summary]))
+
+
+def check_meant(methods: Collection[str], flags: Mapping[str, Mapping[str, float | None]]) -> None:
+    """Refuse flags of methods that are not asked for; `flags` are given by their method and their name."""
+    for method, own in flags.items():
+        for flag, value in own.items():
+            if value is not None and method not in methods:
+                asked = f"--methods {','.join(methods)}"
+                raise OptionError(f"{flag} belongs to {method}, and {asked} leaves that out: add it, or drop {flag}.")
 
 
 def command_for(run: Path, settings: EvaluationOptions | None) -> str:

@@ -16,7 +16,7 @@ def _option(flag: str, words: str, panel: str | None = None) -> object:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of a table.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress; notes stay, on stderr.")]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.", show_default=False)]
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of runs.", show_default=False)]
 Device = Annotated[str | None, _option("--device", "auto, cpu, cuda or cuda:N.", COMPUTE)]

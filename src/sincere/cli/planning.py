@@ -13,6 +13,8 @@ from sincere.cli.hints import command
 from sincere.cli.run_data import check_is_here
 from sincere.cli.settings import Settings, from_assignments, from_flags, laid_over
 from sincere.data import Splits
+from sincere.data.options import OF_A_SOURCE
+from sincere.data.sources import reader_for
 from sincere.encoders.build import ENCODERS, LIBRARIES
 from sincere.errors import OptionError
 from sincere.recipes import Given, find_recipe, reduced_side, starting_point
@@ -21,7 +23,7 @@ from sincere.tables import amount
 from sincere.train import TrainConfig
 from sincere.train.loop import opened
 from sincere.train.processes import device_for
-from sincere.train.start import check_folder
+from sincere.train.start import check_folder, check_same_settings
 
 Planned = tuple[TrainConfig, str, Splits]  # a configuration, the data's name, and the data
 
@@ -36,6 +38,11 @@ class Plan:
     data: Splits | None = None  # None: the configuration alone says what is to be read
     reduced: bool = False  # are images read smaller than they are, as nobody said how large?
 
+    @property
+    def shape(self) -> str:
+        """Of one sample: `3×64×64`."""
+        return "" if self.data is None else "×".join(map(str, self.data.train.form.shape))
+
     def in_words(self) -> str:
         """One line for whoever waits."""
         config = self.config
@@ -45,7 +52,7 @@ class Plan:
             return f"{config.data.source}: {doing}"
         train, validation, test = self.data.train, self.data.validation, self.data.test
         held = f"{len(validation):,} to choose by, " if validation is not None else ""
-        shape = "×".join(map(str, train.form.shape))
+        shape = self.shape
         shape += ", reduced for a CPU: --image-size chooses" if self.reduced else ""
         return (
             f"{train.name}: {len(train):,} samples to train on, {held}{len(test):,} to judge by; "
@@ -77,7 +84,12 @@ def _gone_on(folder: RunFolder, given: Settings) -> Plan:
     known = TrainConfig.load(folder.path)
     places = {"source": known.data.source, "test": known.data.test}
     now = {name: given.get("data", {}).get(name, place) for name, place in places.items()}
-    config = TrainConfig.from_json(laid_over(laid_over(known.to_json(), given), {"data": places}))
+    settings = laid_over(laid_over(known.to_json(), given), {"data": places})
+    try:
+        config = TrainConfig.from_json(settings)
+    except OptionError:
+        check_same_settings(folder, known.to_json(), settings)  # what was typed, before what comes of it
+        raise
     words = ["train", "DATA", *(["--test", "TEST"] if known.data.test else []), "--resume", folder.path]
     named = [name for name, place in now.items() if place != places[name]]
     elsewhere = replace(known.data, **now)
@@ -157,7 +169,7 @@ def _given(words: Mapping[str, Any]) -> Settings:
         place = words["config"]
         if not place.exists():
             raise OptionError(f"--config must be a JSON file or the folder of a run: there is no {place}.")
-        given = _from_file(place)
+        given = _for_other_data(_from_file(place), words["data"])
         if words["recipe"] is not None and {field.name for field in fields(TrainConfig)} <= given.keys():
             raise OptionError(
                 f"--config {place} has every setting, so that nothing of the recipe {words['recipe']!r} would be left: "
@@ -178,6 +190,16 @@ def _from_file(place: Path) -> Settings:
         if is_dataclass(hint) and not isinstance(given.get(name, {}), dict):
             raise OptionError(f"{name} in {place} must be a group of settings by name: got {given[name]!r}.")
     return given
+
+
+def _for_other_data(given: Settings, source: str | None) -> Settings:
+    """A file's settings where DATA takes the place of the data that it names: without options of that data alone."""
+    data: Settings = given.get("data", {})
+    if source is None or data.get("source") in (None, source) or not isinstance(data.get("options"), dict):
+        return given
+    takes = reader_for(source, data.get("kind")).takes
+    kept = {name: value for name, value in data["options"].items() if name in takes or name not in OF_A_SOURCE}
+    return {**given, "data": {**data, "options": kept}}
 
 
 def _folder(words: Mapping[str, Any]) -> Path | None:

@@ -21,6 +21,7 @@ from sincere.train.company import OtherProcessError
 
 P = ParamSpec("P")
 T = TypeVar("T")
+NO_MEMORY = "DefaultCPUAllocator"  # by which torch's own error of a CPU is known
 ASKED, FAILED = 2, 1  # exit codes: something was asked that cannot be; it went wrong
 
 
@@ -41,6 +42,15 @@ def in_words(verb: Callable[P, T]) -> Callable[P, T]:
         except torch.OutOfMemoryError:
             advice = "a smaller --batch, --precision bf16 or --set compute.chunk_size=128 needs less"
             _leave(f"the GPU's memory is full: {advice}.", FAILED)
+        except (MemoryError, RuntimeError) as error:
+            if not isinstance(error, MemoryError) and NO_MEMORY not in str(error):
+                raise
+            advice = (
+                "a smaller --batch, a smaller network or fewer samples need"
+                if "batch" in flags
+                else "fewer samples need"
+            )
+            _leave(f"this machine's memory is full: {advice} less.", FAILED)
         except BrokenPipeError:
             raise  # whoever read along has read enough; typer ends the process without a word
         except OSError as error:

@@ -58,6 +58,8 @@ def report_on(
     is also saved as PNG and SVG, with its figures as CSV, in a folder beside the page. A run that may only be read has
     its page in the current folder.
     """
+    if unlabelled != "refuse" and all(path.is_dir() for path in runs):
+        raise OptionError("--unlabelled belongs to files of embeddings: every sample of a run has a class.")
     if len(runs) > 1 and (train is not None or labels is not None):
         raise OptionError("--train and --labels belong to one file of embeddings: report on it alone.")
     subjects: list[Subject] = []
@@ -75,14 +77,14 @@ def report_on(
             # A run that may only be read, or a full disk: here may be better.
             place = write_report(subjects, Path(f"{subjects[0].name}-report.html"), on_step=at)
     say_not_kept(refused)
+    for subject in subjects:
+        for note in subject.evaluation.notes:
+            say(f"note: {subject.name}: {note}")
     size = place.stat().st_size
     if json:
         told = {s.name: [*s.evaluation.summary, *s.geometry.summary] for s in subjects}
         tell_json({"path": str(place), "bytes": size, "summary": told})
         return
-    for subject in subjects:
-        for note in subject.evaluation.notes:
-            say(f"note: {subject.name}: {note}")
     pictures = place.with_name(f"{place.stem}_files")
     tell(f"{place}: {size / 1e6:.1f} MB. Open it in a browser; its pictures are in {pictures}.")
 

@@ -45,6 +45,7 @@ def reproduce_claim(
 
     Results are kept in OUT/CLAIM as JSON, with a picture and its data.
     """
+    check_meant(claim, full=full, fast=fast, runs=runs, data=data, seed=seed or None, table=table)
     if claim is None:
         kept = kept_results(out)
         if json:
@@ -54,8 +55,6 @@ def reproduce_claim(
         else:
             tell(markdown_table(kept) if table else "\n".join(listing(kept)))
         return
-    if full and fast:
-        raise OptionError("--full and --fast are two forms of a claim: give one of them.")
     form: Form = "full" if full else "fast" if fast else "quick"
     try:
         result = reproduce(claim, form=form, out=out, runs=runs, data=_places(data or []), seed=seed, say=say)
@@ -63,6 +62,17 @@ def reproduce_claim(
         say(f"error: {error}")
         raise typer.Exit(error.exit_code) from error
     tell_json(result.to_json()) if json else tell(str(result))
+
+
+def check_meant(claim: str | None, *, table: bool, **of_a_claim: object) -> None:
+    """Refuse what says nothing of a claim that is run, or of the list of all."""
+    if claim is not None and table:
+        raise OptionError("--table prints the list of all claims: leave out CLAIM, or --table.")
+    given = [f"--{name}" for name, value in of_a_claim.items() if value]
+    if claim is None and given:
+        raise OptionError(f"{given[0]} belongs to a claim that is run: name it, as in sincere reproduce gradient.")
+    if of_a_claim["full"] and of_a_claim["fast"]:
+        raise OptionError("--full and --fast are two forms of a claim: give one of them.")
 
 
 def _places(given: list[str]) -> dict[str, str]:

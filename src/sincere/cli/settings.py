@@ -53,6 +53,17 @@ def from_flags(values: Mapping[str, Any]) -> Settings:
     return found
 
 
+def without_effect(flags: Mapping[str, Any], config: TrainConfig) -> Iterator[str]:
+    """A note for each flag that was given and changes nothing of this run."""
+    if flags.get("temperature") is not None and config.objective == "cross_entropy":
+        yield "--temperature changes nothing: cross_entropy has none."
+    if flags.get("dim") is not None and config.head.layers_for(config.objective) == "none":
+        yield (
+            "--dim changes nothing: without a head the features are the embeddings. For another dimension: "
+            "--set head.layers=linear."
+        )
+
+
 def _loss(name: str) -> str:
     """A loss's name as settings spell it; `package.module:factory` as it is."""
     if ":" in name:

@@ -9,16 +9,19 @@ import typer
 from sincere.cli import options
 from sincere.cli.evaluate import command_for
 from sincere.cli.forecast import SHORT, forecast, in_words, shorter
-from sincere.cli.hints import as_typed, command, flags_of, names_given
+from sincere.cli.hints import command, flags_of, names_given
+from sincere.cli.notes import note
 from sincere.cli.output import leader, say, tell, tell_json
 from sincere.cli.planning import Plan, planned
 from sincere.cli.run_evaluation import evaluated
+from sincere.cli.settings import without_effect
 from sincere.recipes import find_recipe
 from sincere.runs import RunFolder
 from sincere.tables import amount
-from sincere.train import TrainedRun, train
+from sincere.train import TrainedRun
 from sincere.train.company import heard_by_the_others
-from sincere.train.progress import clock
+from sincere.train.loop import told_run
+from sincere.train.progress import Telling, clock
 
 
 def train_model(
@@ -61,18 +64,17 @@ def train_model(
     with heard_by_the_others():
         plan = planned(context.params)
     judging = None if recipe is None else find_recipe(recipe).evaluation
+    noted = partial(note, flags=flags_of(train_model), own=list(names_given(context.params)))
     if not quiet:
         say(plan.in_words())
         for line in how_long(plan, named=encoder is not None and recipe is None):
             say(line)
-    found = train(
-        plan.config,
-        run=plan.run,
-        resume=plan.resume,
-        data=plan.data,
-        show="off" if quiet else "auto",
-        phrase=partial(as_typed, flags=flags_of(train_model), own=list(names_given(context.params))),
-    )
+    elif plan.reduced:  # part of the words above, and no progress: it changes the result
+        noted(f"images are reduced to {plan.shape} for a CPU; the option image_size chooses another size.")
+    for words in without_effect(context.params, plan.config):
+        noted(words)
+    telling = Telling("off" if quiet else "auto", noted)
+    found = told_run(plan.config, run=plan.run, resume=plan.resume, data=plan.data, telling=telling)
     if not quiet:
         next_step = "" if evaluate or not found.finished else f" Next: {command_for(found.run, judging)}"
         say(ending(found) + next_step)

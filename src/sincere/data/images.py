@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sincere.data.labelled import Form
+from sincere.data.labelled import Form, check_room_for
 from sincere.data.optional import bring
 from sincere.data.options import Settings
 from sincere.data.samples import Classes, Note, Rendered, legible
@@ -64,6 +64,7 @@ class ImageFiles:
         return Form("image", (channels, height, width))
 
     def render(self, form: Form) -> Rendered:
+        check_room_for(len(self.paths), form, "Read fewer at once, or smaller ones: image_size=….")
         pixels = np.zeros((len(self.paths), *form.shape), np.uint8)
 
         def decode(index: int) -> _Change:

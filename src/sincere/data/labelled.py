@@ -1,5 +1,6 @@
 """Labelled samples in memory: what every reader returns and everything after it takes."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import get_args
@@ -7,7 +8,7 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from sincere.checks import check_choice, check_finite, shape_of
+from sincere.checks import check_choice, check_finite, check_room, shape_of
 from sincere.errors import InputError
 from sincere.tables import amount
 from sincere.types import Kind
@@ -54,6 +55,13 @@ class Form:
                     f"columns must name each feature of an array: got {len(self.columns)} names for {self.shape}, "
                     f"{self.kind}."
                 )
+
+
+def check_room_for(samples: int, form: Form, advice: str) -> None:
+    """Refuse samples that in this form have no room in memory, before it is taken."""
+    needed = samples * math.prod(form.shape) * LAYOUT[form.kind][0].itemsize
+    shape = "×".join(map(str, form.shape))
+    check_room(needed, f"{amount(samples, 'sample')} of {form.kind}, {shape}", advice)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,10 +7,10 @@ import torch
 
 from sincere.checks import check_choice
 from sincere.data.labelled import Form, LabelledData, Splits
-from sincere.data.options import DataOptions, Settings, settings_from, shows_options
+from sincere.data.options import DataOptions, Settings, check_meant, settings_from, shows_options
 from sincere.data.repeated import repeated_note
 from sincere.data.samples import Found, Rendered, Samples, legible, listed, listed_names
-from sincere.data.sources import find
+from sincere.data.sources import find, reader_for
 from sincere.data.split import stratified_split
 from sincere.defaults import usual_defaults
 from sincere.errors import InputError, OptionError
@@ -40,7 +40,11 @@ def open_data(source: str | Path, **options: Unpack[DataOptions]) -> Splits:
     settings = settings_from(options)
     if settings.labels == "optional":
         raise OptionError("labels='optional' belongs to read_data: what is trained on needs a class for each sample.")
-    found = _with_test(find(source, settings), settings)
+    reader = reader_for(source, settings.kind)
+    found = reader.read(settings)
+    takes = reader.takes if settings.test is None else reader.takes | reader_for(settings.test, settings.kind).takes
+    check_meant(settings, takes, found.train.kind, source)
+    found = _with_test(found, settings)
     form = found.train.form(settings)
     train, notes = _in_form(found.train, form, found.name, None, settings)
     _check_trainable(train, source)
@@ -73,7 +77,9 @@ def read_data(
     if settings.test is not None:
         raise OptionError("test belongs to open_data: read_data reads one source, unsplit.")
     check_choice("part", part, get_args(Part))
-    found = find(source, settings)
+    reader = reader_for(source, settings.kind)
+    found = reader.read(settings)
+    check_meant(settings, reader.takes, found.train.kind, source)
     samples = {"train": found.train, "validation": found.validation, "test": found.test}[part]
     if samples is None:
         raise InputError(f"{source} has no {part} part of its own: read it with part='train', which is all of it.")

@@ -113,6 +113,23 @@ def check_shares(validation_share: float, test_share: float) -> None:
         )
 
 
+# Whose options these are; what is not here is for every source.
+OF_A_SOURCE = {
+    "label_column": "tables, .npz and .npy",
+    "input_column": "tables of text, and .npz",
+    "encoding": ".csv, .tsv and .jsonl",
+    "level": "CIFAR-100 and TREC",
+    "verify": "CIFAR",
+    "unreadable": "images and sound in files",
+}
+OF_A_KIND: dict[str, tuple[Kind, str]] = {
+    "image_size": ("image", "images"),
+    "words": ("text", "texts"),
+    "pieces": ("text", "texts"),
+    "buckets": ("text", "texts"),
+    "sample_rate": ("sound", "sound"),
+    "seconds": ("sound", "sound"),
+}
 DEFAULTS = {field.name: field.default for field in fields(Settings)}
 
 
@@ -123,6 +140,22 @@ def settings_from(options: DataOptions) -> Settings:
             hint = did_you_mean(name, DEFAULTS)
             raise OptionError(f"unknown option {name!r}.{hint} Options: {', '.join(DEFAULTS)}.")
     return Settings(**options)
+
+
+def check_meant(settings: Settings, takes: frozenset[str], kind: Kind, source: str | Path) -> None:
+    """Refuse options that would change nothing: whoever gave them expects something of them.
+
+    `takes` are those of `OF_A_SOURCE`, and perhaps "kind", that the source's reader looks at; `kind` is of its samples.
+    """
+    given = [name for name, default in DEFAULTS.items() if getattr(settings, name) != default]
+    for name in given:
+        if name in OF_A_SOURCE and name not in takes:
+            raise OptionError(f"{name} belongs to {OF_A_SOURCE[name]}, and says nothing of {source}: leave it out.")
+        wanted, of = OF_A_KIND.get(name, (kind, ""))
+        if wanted != kind:
+            raise OptionError(f"{name} belongs to {of}, and {source} is of kind {kind!r}: leave it out.")
+    if settings.kind not in (None, kind) and "kind" not in takes:
+        raise OptionError(f"kind must be that of the data: {source} is of kind {kind!r}, got {settings.kind!r}.")
 
 
 def shows_options(function: Callable[P, T]) -> Callable[P, T]:

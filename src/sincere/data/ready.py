@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sincere.data.labelled import Form
+from sincere.data.labelled import Form, check_room_for
 from sincere.data.options import Settings
 from sincere.data.samples import Classes, Rendered, listed
 from sincere.errors import InputError
@@ -52,6 +52,7 @@ class Ready:
         if tuple(self.inputs.shape[1:]) == form.shape:
             return Rendered(self.inputs)
         if self.kind == "image":
+            check_room_for(len(self.inputs), form, "Read fewer at once, or smaller ones: image_size=….")
             return Rendered(fit_images(self.inputs, form.shape))
         raise InputError(f"every sample must have {amount(form.shape[0], 'feature')}: got {self.inputs.shape[1]}.")
 

@@ -1,5 +1,6 @@
 """WAV files: one rate, one channel, one length."""
 
+import math
 import wave
 from collections import Counter
 from collections.abc import Callable
@@ -11,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sincere.data.labelled import Form
+from sincere.data.labelled import Form, check_room_for
 from sincere.data.options import Settings
 from sincere.data.samples import Classes, Note, Rendered, legible
 from sincere.errors import InputError
 from sincere.types import Kind
 
 LONGEST = 10.0  # seconds, where the caller names no length
+MOST_RESAMPLED = 2**26  # samples of a clip at the new rate: 25 minutes at 44,100 Hz
 HEADER = 44  # bytes, at least, before the samples
 Clip = npt.NDArray[np.float32]
 T = TypeVar("T")
@@ -54,6 +56,7 @@ class SoundFiles:
     def render(self, form: Form) -> Rendered:
         assert form.sample_rate is not None  # Form requires it of sound
         (length,), rate = form.shape, form.sample_rate
+        check_room_for(len(self.paths), form, "Read fewer at once, or less of each: seconds=….")
         inputs = np.zeros((len(self.paths), length), np.float32)
         other_rates: Counter[int] = Counter()
         cut, unreadable = 0, {}
@@ -64,10 +67,18 @@ class SoundFiles:
             clip, own_rate = read
             if own_rate != rate:
                 other_rates[own_rate] += 1
+                if len(clip) * rate > MOST_RESAMPLED * own_rate:  # hours, or a rate of 1 Hz: not all of it, then
+                    clip = _beginning(clip, own_rate, rate, 2 * length)
                 clip = resample(clip, own_rate, rate)
             cut += len(clip) > length
             inputs[index, : len(clip)] = clip[:length]
         return Rendered(torch.from_numpy(inputs), unreadable, _notes(other_rates, cut, len(self.paths), form))
+
+
+def _beginning(clip: Clip, rate: int, wanted: int, length: int) -> Clip:
+    """What `length` samples of the wanted rate come from, in whole periods of both rates: others would stretch time."""
+    period = rate // math.gcd(rate, wanted)
+    return clip[: math.ceil(length * rate / (wanted * period)) * period]
 
 
 def _notes(other_rates: Counter[int], cut: int, clips: int, form: Form) -> tuple[Note, ...]:

@@ -1,10 +1,12 @@
 """Which reader a source is for."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from sincere.data.arrays import read_npy, read_npz
-from sincere.data.cifar import CIFAR10, CIFAR100, edition_of_archive, is_cifar_folder, read_cifar
+from sincere.data.cifar import CIFAR10, CIFAR100, Edition, edition_of_archive, is_cifar_folder, read_cifar
 from sincere.data.class_folders import read_class_folders, read_one_file
 from sincere.data.digits import read_digits
 from sincere.data.idx import image_files, read_idx_folder
@@ -15,31 +17,45 @@ from sincere.data.tabular import read_tabular
 from sincere.data.texts import read_trec
 from sincere.data.torchvision_sets import read_torchvision
 from sincere.errors import InputError, OptionError
+from sincere.types import Kind
 
 PARTS = {
     "train": ("train", "training"),
     "validation": ("val", "valid", "validation", "dev"),
     "test": ("test", "testing"),
 }
+OF_FILES = frozenset({"kind", "unreadable"})  # options of images and sound in files
 SOURCES = (
     "digits, cifar10:PATH, cifar100:PATH, trec:PATH, torchvision:NAME:ROOT, a folder (a sub-folder per class; IDX "
     "files; train.csv and test.csv), or a file (.npz, .npy, .csv, .tsv, .jsonl, .parquet, .label)"
 )
 
 
+class Reader(NamedTuple):
+    """How a source is read, and which of the options that are not for every source have a meaning for it."""
+
+    read: Callable[[Settings], Found]
+    takes: frozenset[str]
+
+
 def find(source: str | Path, settings: Settings) -> Found:
     """Read a source, named or by path."""
+    return reader_for(source).read(settings)
+
+
+def reader_for(source: str | Path, kind: Kind | None = None) -> Reader:
+    """Which reader a source is for, where this kind of samples is asked for; nothing is read yet."""
     if isinstance(source, str):
         if source == "digits":
-            return read_digits(settings)
+            return Reader(read_digits, frozenset({"kind"}))
         name, _, rest = source.partition(":")
         if name in NAMED and rest:
-            return NAMED[name](rest, settings)
+            return NAMED[name](rest)
     path = Path(source).expanduser()
     if path.is_dir():
-        return _find_in_folder(path, settings)
+        return _of_folder(path, kind)
     if path.is_file():
-        return _find_in_file(path, settings)
+        return _of_file(path, kind)
     raise InputError(f"there is no such file or folder: {source}. Data must be {SOURCES}.")
 
 
@@ -50,15 +66,23 @@ def _existing(text: str) -> Path:
     return path
 
 
-def _torchvision(text: str, settings: Settings) -> Found:
+def _cifar(edition: Edition, path: Path) -> Reader:
+    takes = {"verify", "level"} if edition is CIFAR100 else {"verify"}
+    return Reader(partial(read_cifar, edition, path), frozenset(takes))
+
+
+def _torchvision(text: str) -> Reader:
     name, _, root = text.partition(":")
     if not root:
         raise OptionError(f"torchvision:NAME:ROOT must name the folder with the data: got 'torchvision:{text}'.")
-    return read_torchvision(name, _existing(root), settings)
+    return Reader(partial(read_torchvision, name, _existing(root)), frozenset())
 
 
-def _trec(text: str, settings: Settings) -> Found:
-    path = _existing(text)
+def _trec(path: Path) -> Reader:
+    return Reader(partial(_read_trec, path), frozenset({"level"}))
+
+
+def _read_trec(path: Path, settings: Settings) -> Found:
     if path.is_file():
         return Found(path.stem, read_trec(path, settings))
     train, test = path / "train_5500.label", path / "TREC_10.label"
@@ -69,25 +93,30 @@ def _trec(text: str, settings: Settings) -> Found:
     return Found("trec", read_trec(train, settings), test=read_trec(test, settings) if test.is_file() else None)
 
 
-NAMED: dict[str, Callable[[str, Settings], Found]] = {
-    "cifar10": lambda text, settings: read_cifar(CIFAR10, _existing(text), settings),
-    "cifar100": lambda text, settings: read_cifar(CIFAR100, _existing(text), settings),
-    "trec": _trec,
+NAMED: dict[str, Callable[[str], Reader]] = {
+    "cifar10": lambda text: _cifar(CIFAR10, _existing(text)),
+    "cifar100": lambda text: _cifar(CIFAR100, _existing(text)),
+    "trec": lambda text: _trec(_existing(text)),
     "torchvision": _torchvision,
 }
 
 
-def _find_in_folder(folder: Path, settings: Settings) -> Found:
+def _of_folder(folder: Path, kind: Kind | None) -> Reader:
     edition = is_cifar_folder(folder)
     if edition is not None:
-        return read_cifar(edition, folder, settings)
+        return _cifar(edition, folder)
     if (folder / "train_5500.label").is_file():
-        return _trec(str(folder), settings)
+        return _trec(folder)
     if image_files(folder):
-        return read_idx_folder(folder)
+        return Reader(lambda settings: read_idx_folder(folder), frozenset())
     parts = _parts_of(folder)
     if len(parts) > 1 and "train" in parts:  # a folder `train` alone can be a class: bus, car, train
-        return _find_in_parts(folder, parts, settings)
+        takes = frozenset[str]().union(*(reader_for(path, kind).takes for path in parts.values()))
+        return Reader(partial(_find_in_parts, folder, parts), takes)
+    return Reader(partial(_find_in_classes, folder), OF_FILES)
+
+
+def _find_in_classes(folder: Path, settings: Settings) -> Found:
     samples, notes = read_class_folders(folder, settings)
     return Found(folder.name, samples, notes=notes)
 
@@ -118,18 +147,31 @@ def _find_in_parts(folder: Path, parts: dict[str, Path], settings: Settings) -> 
     return Found(folder.name, only["train"], only.get("validation"), only.get("test"), notes)
 
 
-def _find_in_file(path: Path, settings: Settings) -> Found:
+def _of_file(path: Path, kind: Kind | None) -> Reader:
     suffix = path.suffix.lower()
     edition = edition_of_archive(path)
     if edition is not None:
-        return read_cifar(edition, path, settings)
+        return _cifar(edition, path)
     if suffix in SUFFIXES:
-        samples, notes = read_tabular(read_table(path, settings), settings)
-        return Found(path.stem, samples, notes=notes)
+        takes = {"kind", "label_column", "input_column", "encoding"}
+        takes -= {"encoding"} if suffix == ".parquet" else set()
+        takes -= {"input_column"} if kind == "array" else set()  # there all columns of numbers are learned from
+        return Reader(partial(_find_in_table, path), frozenset(takes))
     if suffix == ".label":
-        return Found(path.stem, read_trec(path, settings))
-    if suffix in (".npz", ".npy"):
-        return (read_npz if suffix == ".npz" else read_npy)(path, settings)
+        return _trec(path)
+    if suffix == ".npz":
+        return Reader(partial(read_npz, path), frozenset({"kind", "label_column", "input_column"}))
+    if suffix == ".npy":
+        return Reader(partial(read_npy, path), frozenset({"kind", "label_column"}))
+    return Reader(partial(_find_one_file, path), OF_FILES)
+
+
+def _find_in_table(path: Path, settings: Settings) -> Found:
+    samples, notes = read_tabular(read_table(path, settings), settings)
+    return Found(path.stem, samples, notes=notes)
+
+
+def _find_one_file(path: Path, settings: Settings) -> Found:
     if settings.labels == "optional" and (one := read_one_file(path)) is not None:
         return Found(path.stem, one)
     hint = (

@@ -94,6 +94,12 @@ def _labels(table: Table, column: str | None, *, optional: bool) -> tuple[list[s
         return [UNLABELLED] * len(table.lines), [
             note + "If one of its columns has the labels, name it: label_column='…'."
         ]
+    for line, value in zip(table.lines, table.columns[column], strict=True):
+        if isinstance(value, (list, dict)):
+            raise InputError(
+                f"every row of {table.path} must have one class in {column!r}: line {line} holds a "
+                f"{type(value).__name__}, {str(value)[:40]}. Save one class a row, as text or a whole number."
+            )
     labels = [_label(value) for value in table.columns[column]]
     if optional and (without := labels.count("")):
         few = f"{without} of {len(labels)} rows of {table.path} have no label in {column!r}"

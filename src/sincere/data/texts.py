@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sincere.data.labelled import Form
+from sincere.data.labelled import Form, check_room_for
 from sincere.data.options import Settings
 from sincere.data.samples import Classes, Note, Rendered, listed, number_classes
 from sincere.data.text import has_words, hash_texts, tokens, words_for
@@ -38,6 +38,7 @@ class Texts:
     def render(self, form: Form) -> Rendered:
         assert form.buckets is not None  # Form requires it of text
         words, pieces = form.shape
+        check_room_for(len(self.texts), form, "Read fewer at once, or less of each: words=….")
         hashed = hash_texts(self.texts, words=words, pieces=pieces, buckets=form.buckets)
         full = hashed[:, -1, 0].nonzero().flatten().tolist()
         cut = sum(len(tokens(self.texts[i])) > words for i in full)

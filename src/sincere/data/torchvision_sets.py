@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from sincere.checks import did_you_mean
-from sincere.data.labelled import Form
+from sincere.data.labelled import Form, check_room_for
 from sincere.data.optional import bring
 from sincere.data.options import Settings
 from sincere.data.ready import Ready, fit_images, images_from
@@ -92,6 +92,7 @@ def _shape_of(dataset: Any, settings: Settings) -> Form:
 
 
 def _samples(dataset: Any, form: Form) -> Ready:
+    check_room_for(len(dataset), form, "Read smaller ones: image_size=….")
     images, labels = torch.empty((len(dataset), *form.shape), dtype=torch.uint8), []
     for index, (image, label) in enumerate(dataset):
         pixels = images_from(np.asarray(image, np.uint8)[None], f"image {index}")

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from sincere.checks import check_choice, did_you_mean
+from sincere.checks import check_choice, check_room, did_you_mean
 from sincere.encoders.external import from_factory, from_sentence_transformers, from_timm, from_torchvision
 from sincere.encoders.mlp import MLP
 from sincere.encoders.resnet import ResNet
@@ -73,11 +73,13 @@ def build_encoder(
         generator: of the initial weights, see `seeded`; torch's global one without it.
         options: the encoder's own.
     """
+    if name in ENCODERS:
+        wanted, make = ENCODERS[name]
+        _check_kind(name, wanted, kind)
+        _check_options(name, make, options)
+        _check_size(name, make, shape, options)
     with seeded(generator):
         if name in ENCODERS:
-            wanted, make = ENCODERS[name]
-            _check_kind(name, wanted, kind)
-            _check_options(name, make, options)
             return make(shape, **options)
         library, _, model = name.partition(":") if isinstance(name, str) else ("", "", "")
         if not library or not model:
@@ -93,6 +95,16 @@ def build_encoder(
 def _check_kind(name: str, wanted: Kind, kind: Kind) -> None:
     if kind != wanted:
         raise OptionError(f"the encoder {name!r} is for data of kind {wanted!r}: got kind={kind!r}.")
+
+
+def _check_size(name: str, make: Callable[..., nn.Module], shape: tuple[int, ...], options: dict[str, Any]) -> None:
+    """Refuse an encoder that has no room: built without any first, on a device that only counts."""
+    with torch.device("meta"):
+        counted = make(shape, **options)
+    tensors = (*counted.parameters(), *counted.buffers())
+    weights = sum(tensor.numel() for tensor in tensors)
+    size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    check_room(size, f"the {weights:,} weights of the encoder {name!r}", "Choose a smaller one, or smaller options.")
 
 
 def _check_options(name: str, make: Callable[..., nn.Module], options: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias, cast
 
 from torch import Tensor, nn
 
-from sincere.checks import check_choice
+from sincere.checks import check_choice, check_room
 from sincere.encoders.shapes import check_batch, check_whole
 from sincere.errors import OptionError
 
@@ -31,6 +31,8 @@ class ProjectionHead(nn.Module):
         hidden = feature_dim if hidden is None else hidden
         for name, value in (("feature_dim", feature_dim), ("hidden", hidden), ("dim", dim)):
             check_whole(name, value)
+        weights = {"mlp": hidden * (feature_dim + dim), "linear": feature_dim * dim, "none": 0}[layers]
+        check_room(4 * weights, f"the {weights:,} weights of the head", "Choose a smaller dim or hidden.")
         self.feature_dim, self.dim = feature_dim, feature_dim if layers == "none" else dim
         modules: dict[str, list[nn.Module]] = {
             "mlp": [nn.Linear(feature_dim, hidden), nn.ReLU(), nn.Linear(hidden, dim)],

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from sincere.encoders.shapes import check_batch, check_shape, check_switch, check_whole
+from sincere.encoders.shapes import DEEPEST, check_batch, check_shape, check_switch, check_whole
 
 
 class MLP(nn.Module):
@@ -18,8 +18,8 @@ class MLP(nn.Module):
     def __init__(self, shape: tuple[int, ...], *, width: int = 256, depth: int = 3, residual: bool = False) -> None:
         super().__init__()
         check_shape("mlp", shape, ("features",))
-        for name, value in (("width", width), ("depth", depth)):
-            check_whole(name, value)
+        check_whole("width", width)
+        check_whole("depth", depth, most=DEEPEST)
         check_switch("residual", residual)
         self.features, self.residual, self.feature_dim = shape[0], residual, width
         self.layers = nn.ModuleList(_layer(width if number else shape[0], width) for number in range(depth))

@@ -9,6 +9,8 @@ from sincere.errors import InputError, OptionError
 
 IMAGE = ("channels", "height", "width")
 LARGEST = 1000  # times the usual channels: more is a slip
+WIDEST = 10**8  # of anything: a layer with so many outputs has no room on any machine
+DEEPEST = 2000  # layers; the deepest residual network of He et al., 2015, has 1,202
 
 
 def check_shape(encoder: str, shape: tuple[int, ...], dimensions: tuple[str, ...]) -> None:
@@ -43,10 +45,12 @@ def check_batch(
         )
 
 
-def check_whole(name: str, value: object, least: int = 1) -> None:
-    """A whole number that is large enough."""
+def check_whole(name: str, value: object, least: int = 1, most: int = WIDEST) -> None:
+    """A whole number that is large enough, and not so large that it must be a slip."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise OptionError(f"{name} must be a whole number of at least {least}: got {value!r}.")
+    if value > most:
+        raise OptionError(f"{name} must be a whole number of at most {most:,}: got {value:,}.")
 
 
 def check_switch(name: str, value: object) -> None:

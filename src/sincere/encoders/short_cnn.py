@@ -76,9 +76,7 @@ class ShortCNN(nn.Module):
         if not len(images):
             raise InputError("the first layer is computed from training images: got none.")
         check_finite("the images that the first layer is computed from", images)
-        filters = whitening(images)
-        check_finite("the first layer's filters", filters)
-        self.stem.weight.copy_(filters)
+        self.stem.weight.copy_(whitening(images))
 
     def forward(self, images: Tensor) -> Tensor:
         check_batch("this short_cnn", images, (self.channels, "h", "w"), least=SMALLEST)
@@ -123,13 +121,16 @@ def whitening(images: Tensor) -> Tensor:
     channels = images.shape[1]
     total, squares, count = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64), 0
     step = max(1, PIXELS_AT_ONCE // max(1, images[0].numel()))  # patches take eight times the room
+    near = images[:step].double().mean(dim=(0, 2, 3), keepdim=True)  # far from 0 sums of squares would lose digits
     for first in range(0, len(images), step):
-        part = images[first : first + step].double()
+        part = images[first : first + step].double() - near
         patches = part.unfold(2, PATCH, 1).unfold(3, PATCH, 1)  # (n, c, rows, columns, 2, 2)
         patches = patches.permute(0, 2, 3, 1, 4, 5).reshape(-1, channels * PATCH * PATCH)
         total, squares, count = total + patches.sum(dim=0), squares + patches.T @ patches, count + len(patches)
     mean = total / count
-    variances, directions = torch.linalg.eigh((squares - count * mean.outer(mean)) / max(1, count - 1))
-    scaled = directions.T / (variances + FLOOR).sqrt().unsqueeze(1)
+    covariance = (squares - count * mean.outer(mean)) / max(1, count - 1)
+    check_finite("the covariance of the images that the first layer is computed from", covariance)
+    variances, directions = torch.linalg.eigh(covariance)
+    scaled = directions.T / (variances.clamp(min=0) + FLOOR).sqrt().unsqueeze(1)
     filters = scaled.flip(0).reshape(-1, channels, PATCH, PATCH).to(images.dtype)
     return torch.cat([filters, -filters])

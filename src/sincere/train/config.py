@@ -6,6 +6,7 @@ from typing import Any, Literal
 from torch import nn
 
 from sincere.checks import check_choice, check_temperature
+from sincere.encoders.shapes import check_whole
 from sincere.errors import OptionError
 from sincere.losses.modules import (
     ContrastiveLoss,
@@ -118,6 +119,9 @@ class HeadConfig:
     def __post_init__(self) -> None:
         check_fields(self)
         check_at_least(1, hidden=self.hidden, dim=self.dim)
+        for name, width in (("hidden", self.hidden), ("dim", self.dim)):
+            if width is not None:
+                check_whole(name, width)  # and not so wide that it must be a slip
 
     def layers_for(self, objective: Objective) -> Literal["mlp", "linear", "none"]:
         """What "auto" means."""

@@ -1,6 +1,5 @@
 """Training, from a configuration to a run folder."""
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from sincere.train.config import DataConfig
 from sincere.train.interruption import Interruption
 from sincere.train.meter import Meter
 from sincere.train.processes import Processes, device_for, joined_processes, tuned_convolutions
-from sincere.train.progress import Length, Show, Telling, build_progress
+from sincere.train.progress import Length, Show, Telling, build_progress, telling_by
 from sincere.train.reporting import Moment, Reporter
 from sincere.train.seeds import callers_generators_restored
 from sincere.train.session import Session, build_session
@@ -55,7 +54,6 @@ class TrainedRun:
         return 0 if self.signal is None else 128 + self.signal
 
 
-@usual_defaults()
 def train(
     config: TrainConfig,
     *,
@@ -63,7 +61,6 @@ def train(
     resume: bool = False,
     data: Splits | None = None,
     show: Show = "auto",
-    phrase: Callable[[str], str] = str,
 ) -> TrainedRun:
     """Train a model and leave a run folder: configuration, metrics, checkpoint, weights, embeddings.
 
@@ -77,9 +74,15 @@ def train(
             that a job that may be killed can use the same command every time.
         data: splits in memory, in place of those that `config.data` names.
         show: "auto" has a live display on a terminal; "plain" writes lines; "off" is silent. All of it on stderr.
-        phrase: how notes on the data and the batches are put into words; the command line names options as they are
-            typed there.
     """
+    return told_run(config, run=run, resume=resume, data=data, telling=telling_by(show))
+
+
+@usual_defaults()
+def told_run(
+    config: TrainConfig, *, run: str | Path, resume: bool, data: Splits | None, telling: Telling
+) -> TrainedRun:
+    """`train`, for a caller who takes the notes and puts them into words of its own, as the command line does."""
     with heard_by_the_others():
         needs_safetensors()
         device, folder = device_for(config.compute.device), RunFolder(Path(run))
@@ -87,7 +90,7 @@ def train(
         if processes.leader:
             check_folder(folder, config, resume=resume)
         splits = opened(config.data) if data is None else data
-        return _trained(config, folder, splits, device, processes, Telling(show, phrase), resume=resume)
+        return _trained(config, folder, splits, device, processes, telling, resume=resume)
 
 
 def _trained(
@@ -155,10 +158,10 @@ class Loop:
         self.began = perf_counter() - self.position.seconds
         self.epoch_loss, self.validation = last_told(folder) if found else (None, None)
         self.upcoming: EpochPlan | None = None
-        length = Length(session.config.epochs, session.total_steps)
-        self.progress = build_progress(telling.show, length, done=self.position.step, leader=self.processes.leader)
-        for note in (*session.splits.note, *session.planner.notes) if not found else ():
-            self.progress.say(f"note: {telling.phrase(note)}")
+        length, leader = Length(session.config.epochs, session.total_steps), self.processes.leader
+        for note in (*session.splits.note, *session.planner.notes) if leader and not found else ():
+            telling.note(note)
+        self.progress = build_progress(telling.show, length, done=self.position.step, leader=leader)
 
     def run(self, asked: Interruption) -> TrainedRun:
         """Epoch after epoch from where the run stands, until the end or a signal."""

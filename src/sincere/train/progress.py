@@ -24,10 +24,19 @@ class Length:
 
 @dataclass(frozen=True)
 class Telling:
-    """How a run tells what it has to say: on which display, and notes in whose words."""
+    """How a run tells what it has to say: on which display, and whom it tells what is odd about data and batches."""
 
     show: Show
-    phrase: Callable[[str], str]
+    note: Callable[[str], None]
+
+
+def note_on_stderr(words: str) -> None:
+    print(f"note: {words}", file=sys.stderr, flush=True)
+
+
+def telling_by(show: Show) -> Telling:
+    """As `show` says alone: notes where the rest is, or nowhere."""
+    return Telling(show, (lambda words: None) if show == "off" else note_on_stderr)
 
 
 class Progress(Protocol):

@@ -12,7 +12,7 @@ from sincere.runs import MetricsLog, RunFolder, newest_step, provenance, read_js
 from sincere.runs.files import TEMPORARY
 from sincere.runs.folder import CONTENTS
 from sincere.train.processes import Processes
-from sincere.train.train_config import TrainConfig
+from sincere.train.train_config import TrainConfig, changed
 
 
 def check_folder(folder: RunFolder, config: TrainConfig, *, resume: bool) -> None:
@@ -41,8 +41,12 @@ def begin(folder: RunFolder, config: TrainConfig, splits: Splits) -> None:
 
 def check_same_run(folder: RunFolder, config: TrainConfig) -> None:
     """A run goes on with the settings it began with."""
-    different = TrainConfig.load(folder.config).differences(config)
-    if different:
+    check_same_settings(folder, TrainConfig.load(folder.config).to_json(), config.to_json())
+
+
+def check_same_settings(folder: RunFolder, began: dict[str, Any], given: dict[str, Any]) -> None:
+    """The same of settings as JSON, which together need not make a configuration."""
+    if different := changed(began, given):
         raise OptionError(
             f"{folder.path} was begun with other settings ({'; '.join(different)}): resume it with those in its "
             f"{folder.config.name}, or start a new run in another folder. Only `reporting` may change."

@@ -118,5 +118,10 @@ class TrainConfig:
 
     def differences(self, other: "TrainConfig") -> list[str]:
         """The settings that make another run of it: everything but `reporting`."""
-        mine, theirs = json.loads(json.dumps(self.to_json())), json.loads(json.dumps(other.to_json()))
-        return list(differences({**mine, "reporting": None}, {**theirs, "reporting": None}))
+        return changed(self.to_json(), other.to_json())
+
+
+def changed(ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
+    """The settings of two configurations as JSON that differ, but for `reporting`."""
+    mine, others = json.loads(json.dumps(ours)), json.loads(json.dumps(theirs))
+    return list(differences({**mine, "reporting": None}, {**others, "reporting": None}))
