@@ -132,6 +132,8 @@ def test_nan_is_refused_with_its_rows():
         (torch.tensor([1, 0, 1]), ("cat", "dog"), [1, 0, 1], ("cat", "dog")),
         (["dog", "cat", "dog"], ("dog", "cat"), [0, 1, 0], ("dog", "cat")),
         (np.array(["dog", "cat", "dog"], dtype=object), None, [1, 0, 1], ("cat", "dog")),  # as pandas has them
+        (np.array([10, np.int16(3), 10], dtype=object), None, [1, 0, 1], ("3", "10")),
+        (np.array([True, False, True], dtype=object), None, [1, 0, 1], ("False", "True")),
     ],
 )
 def test_labels_of_any_kind(labels, class_names, numbers, names):
@@ -142,7 +144,10 @@ def test_labels_of_any_kind(labels, class_names, numbers, names):
 
 @pytest.mark.parametrize(
     "labels",
-    [[0.5, 1, 1], [np.nan, 1, 1], [np.inf, 1, 1], [2.0**63, 1, 1], [[1], [2], [3]], [None, 1, 2], [None, "a", "b"]],
+    [
+        *([0.5, 1, 1], [np.nan, 1, 1], [np.inf, 1, 1], [2.0**63, 1, 1], [2**70, 1, 2]),
+        *([[1], [2], [3]], [None, 1, 2], [None, "a", "b"]),
+    ],
 )
 def test_labels_that_are_no_classes(labels):
     with pytest.raises(InputError, match="labels must"):

@@ -49,6 +49,16 @@ def test_the_minimum_is_scikit_learns(l2, dtype, monkeypatch):
     np.testing.assert_allclose(probabilities, theirs.predict_proba(rows), atol=close)
 
 
+def test_of_two_classes_scikit_learn_keeps_one_row():
+    """W of ours is (−w/2, w/2), whose square is half of w's: the same minimum has twice the C."""
+    vectors, labels = samples(classes=2, dtype=torch.float64)
+    fitted = fit_logistic(vectors, labels, classes=2, l2=0.05, tolerance=1e-9)
+    rows = StandardScaler().fit_transform(vectors.numpy())
+    theirs = LogisticRegression(C=2 / (0.05 * len(rows)), tol=1e-10, max_iter=10_000).fit(rows, labels.numpy())
+    np.testing.assert_allclose(fitted.weight[1] - fitted.weight[0], theirs.coef_[0], atol=1e-5)
+    np.testing.assert_allclose(fitted.scores(vectors).softmax(dim=1), theirs.predict_proba(rows), atol=1e-5)
+
+
 def value_at(weight, bias, rows, labels, l2):
     """The objective by its definition, in float64."""
     logits = rows @ np.asarray(weight, dtype=np.float64).T + np.asarray(bias, dtype=np.float64)
@@ -309,7 +319,7 @@ def test_views_that_do_not_fit():
         evaluate(train, test, views=replace(views, embeddings=views.embeddings[:, :5].contiguous()), options=asked)
     with pytest.raises(InputError, match="must hold features"):
         evaluate(train, test, views=replace(views, features=None), options=asked)
-    for wrong in (0.0, -1.0, float("nan"), float("inf")):
+    for wrong in (0.0, -1.0, float("nan"), float("inf"), "0.1", True, np.float32(0.1)):
         with pytest.raises(OptionError, match="l2 must be a positive number"):
             EvaluationOptions(l2=wrong)
     with pytest.raises(OptionError, match="probe_views must be at least 0"):
@@ -325,7 +335,7 @@ def test_folds_spread_every_class():
     sizes = [len(part) for _, part in StratifiedKFold(3).split(np.zeros(19), [0] * 10 + [1] * 7 + [0, 1])]
     assert sorted(torch.bincount(fold).tolist()) == sorted(sizes)
     assert not torch.equal(fold, stratified_folds(labels, 3, seed=1))
-    with pytest.raises(InputError, match="as many samples as its 3 folds: got 2"):
+    with pytest.raises(InputError, match=r"training samples as its 3 folds: got 2\. Add some, or give the strength"):
         stratified_folds(labels[:2], 3, seed=0)
 
 

@@ -119,6 +119,10 @@ def test_neighbours_refuse_what_cannot_be():
     train, labels = clusters(10)
     with pytest.raises(OptionError, match="between 1 and the 10 samples"):
         nearest(train, train, labels, k=11)
+    for k in (2.0, True, "3"):
+        with pytest.raises(OptionError, match=f"k must be a whole number between 1 and .*: got {k!r}"):
+            nearest(train, train, labels, k=k)
+    assert nearest(train, train, labels, k=np.int64(3)).k == 3
     with pytest.raises(InputError, match="share a dimension: got 3 and 8"):
         nearest(torch.randn(2, 3), train, labels, k=1)
     with pytest.raises(OptionError, match="voting must be one of"):

@@ -177,6 +177,13 @@ def test_evaluate_says_what_is_wrong():
         EvaluationOptions(recall_at=(1, 0))
     with pytest.raises(OptionError, match="recall_at must hold at least one"):
         EvaluationOptions(recall_at=())
+    with pytest.raises(OptionError, match=r"recall_at must hold at least one .*, such as \(1, 5\): got 5"):
+        EvaluationOptions(recall_at=5)
+    for seed in (0.5, None, "0", True):
+        with pytest.raises(OptionError, match=f"seed must be a whole number: got {seed!r}"):
+            EvaluationOptions(seed=seed)
+    with pytest.raises(OptionError, match="options must be an EvaluationOptions: got dict"):
+        evaluate(train, test, options={"k": 3})
     features = torch.zeros(70, 3)
     with pytest.raises(InputError, match="test must have features of the training set's dimension, 3: got 2"):
         evaluate(replace(train, features=features), replace(test, features=features[:, :2].contiguous()))
@@ -214,20 +221,25 @@ def test_draws_are_resamples_and_repeat(monkeypatch):
     assert {len(block) for block in resampled_counts(30, draws=500, seed=1)} == {1}
     with pytest.raises(OptionError, match="at least 100"):
         list(resampled_counts(30, draws=10, seed=1))
+    for draws in (150.0, True, "200"):
+        with pytest.raises(OptionError, match="draws must be a whole number"):
+            list(resampled_counts(30, draws=draws, seed=1))
+    assert len(torch.cat(list(resampled_counts(30, draws=np.int64(150), seed=1)))) == 150
 
 
 def test_means_of_draws_are_those_of_a_loop():
     generator = torch.Generator().manual_seed(0)
     values, labels = torch.rand(40, 3, generator=generator), torch.randint(3, (40,), generator=generator)
+    values = 1e-6 * values.double() + 1 / 3  # float32 would keep two digits of what varies
     counts = torch.cat(list(resampled_counts(40, draws=100, seed=2)))
     means = resampled_means(values, draws=100, seed=2)
     classes = resampled_class_means(values, labels, classes=4, draws=100, seed=2)
     for draw in (0, 57, 99):
         rows = torch.arange(40).repeat_interleave(counts[draw].long())
-        torch.testing.assert_close(means[draw].float(), values[rows].mean(dim=0))
+        torch.testing.assert_close(means[draw], values[rows].mean(dim=0), rtol=1e-14, atol=0)
         for label in range(3):
             own = rows[labels[rows] == label]
-            torch.testing.assert_close(classes[draw, :, label].float(), values[own].mean(dim=0))
+            torch.testing.assert_close(classes[draw, :, label], values[own].mean(dim=0), rtol=1e-14, atol=0)
     assert means.dtype == classes.dtype == torch.float64
     assert classes[:, :, 3].isnan().all()
     assert all(np.isnan(percentile_interval(classes[:, 0, 3])))

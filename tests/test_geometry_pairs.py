@@ -207,6 +207,11 @@ def test_margins_leave_the_sample_out(found):
         assert margins.overall_negative == pytest.approx((usable < 0).mean())
 
 
+def test_margins_that_do_not_vary_have_an_interval_of_no_width():
+    for one in class_margins(simplex(), draws=100).margins:  # of a class, whose samples are one point
+        assert (one.low, one.high) == pytest.approx((one.value, one.value), rel=1e-12)
+
+
 def test_margin_intervals_are_the_bootstraps():
     found = made(n=200, noise=1.5)
     margins, labels = class_margins(found, draws=4000), found.labels.numpy()
@@ -263,7 +268,7 @@ def test_mistakes_are_explained():
     for power in (-1, 0, np.inf):
         with pytest.raises(OptionError, match="power must be positive"):
             alignment(found, power=power)
-    with pytest.raises(OptionError, match="draws must be at least 100"):
+    with pytest.raises(OptionError, match=r"draws must be a whole number of at least 100 .*: got 10"):
         class_margins(found, draws=10)
     with pytest.raises(InputError, match="labels must lie between 0 and 2"):
         class_means(found.embeddings, found.labels, classes=3)

@@ -167,6 +167,30 @@ def test_spectrum_is_that_of_scikit_learns_pca():
     assert point.dims_for == {} or max(point.eigenvalues) < 1e-12
 
 
+def test_few_samples_in_many_dimensions():
+    """A matrix of dimensions by dimensions would take 320 GB."""
+    dim = 200_000
+    rows = np.random.default_rng(0).normal(size=(5, dim)).astype(np.float32)
+    found = EmbeddingSet.from_arrays(rows, [0, 1, 0, 1, 0])
+    centred = [x - x.mean(axis=0) for x in (unit(found), rows[:, :70].astype(np.float64))]
+    sizes = [np.linalg.svd(x, compute_uv=False) ** 2 for x in centred]
+    used = spectrum(found)
+    np.testing.assert_allclose(used.eigenvalues[:5], sizes[0] / 5, atol=1e-9)
+    assert (len(used.eigenvalues), set(used.eigenvalues[5:])) == (dim, {0.0})
+    truth = np.trace(centred[0] @ centred[0].T @ centred[1] @ centred[1].T) / math.prod(map(np.linalg.norm, sizes))
+    few = torch.from_numpy(rows[:, :70])
+    assert linear_cka(torch.from_numpy(unit(found)), few) == pytest.approx(truth, rel=1e-9)
+    assert linear_cka(few, torch.from_numpy(unit(found))) == pytest.approx(truth, rel=1e-9)
+
+
+def test_cka_of_what_nothing_connects_is_not_below_zero():
+    random = np.random.default_rng(0)
+    for _ in range(40):
+        first, second = np.linalg.qr(np.column_stack([np.ones(6), random.normal(size=(6, 2))]))[0][:, 1:].T
+        x, y = (torch.from_numpy(np.outer(one, random.normal(size=9))) for one in (first, second))
+        assert 0 <= linear_cka(x, y) < 1e-12
+
+
 def test_cka_is_that_of_gram_matrices():
     a, b = torch.randn(60, 5), torch.randn(60, 8)
     b[:, :3] += a[:, :3]

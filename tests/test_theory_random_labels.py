@@ -48,6 +48,8 @@ def test_lines_and_parabolas_are_those_of_numpy():
     y = 3 + 2 * x + rng.normal(size=15)
     for degree in (1, 2):
         assert polynomial(x.tolist(), y.tolist(), degree) == pytest.approx(np.polyfit(x, y, degree)[::-1])
+    # Exactly, so that two calls agree to the last digit and what has no curvature has none of 1e-14.
+    assert polynomial([0.0, 0.25, 0.5, 0.75, 1.0], [10.0, 18.0, 10.0, 12.0, 15.0], 2) == (12.2, 1.6, 0.0)
 
 
 def test_trend_is_that_of_the_runs(found):
@@ -94,6 +96,8 @@ def test_what_cannot_be_is_refused():
         theory.random_labels(optimizer="lion")
     with pytest.raises(InputError):
         polynomial([0, 0], [1, 2], 1)
+    with pytest.raises(InputError, match="all finite"):
+        polynomial([0.0, 1.0], [1.0, math.nan], 1)
     with pytest.raises(InputError):
         mean_estimate([1.0])
 

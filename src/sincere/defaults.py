@@ -2,14 +2,19 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from threading import Lock
 
 import torch
+
+_lock = Lock()
+_dtypes_before: list[torch.dtype] = []  # what the program had set, once for each caller that is inside
 
 
 @contextmanager
 def usual_defaults() -> Iterator[None]:
     """New tensors on the CPU and in float32 while this lasts, whatever `torch.set_default_device` and
-    `set_default_dtype` said: what belongs on a GPU is put there by name. Also a decorator, `@usual_defaults()`.
+    `set_default_dtype` said: what belongs on a GPU is put there by name. Also a decorator, `@usual_defaults()`, for
+    functions that return when they are done: of a generator it would cover no more than the call.
 
     >>> torch.set_default_dtype(torch.float64)
     >>> with usual_defaults():
@@ -19,11 +24,15 @@ def usual_defaults() -> Iterator[None]:
     torch.float64
     >>> torch.set_default_dtype(torch.float32)
     """
-    dtype = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float32)
+    with _lock:  # torch has one default dtype for all threads, and the last of them to leave puts it back
+        _dtypes_before.append(_dtypes_before[0] if _dtypes_before else torch.get_default_dtype())
+        torch.set_default_dtype(torch.float32)
     try:
         # Where it is the CPU already, the context would only cost time in every call of torch.
         with nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu"):
             yield
     finally:
-        torch.set_default_dtype(dtype)
+        with _lock:
+            before = _dtypes_before.pop()
+            if not _dtypes_before:
+                torch.set_default_dtype(before)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -61,8 +62,11 @@ def whole_or_text(labels: Array) -> Array:
     """Labels as whole numbers or texts, one a sample."""
     if labels.ndim != 1:
         raise InputError(f"labels must hold one class a sample, shape (n,): got {labels.shape}.")
-    if labels.dtype.kind == "O" and all(isinstance(label, str) for label in labels):
-        labels = labels.astype(np.str_)  # as pandas keeps texts
+    if labels.dtype.kind == "O":  # as pandas keeps texts, and whole numbers in a column that may lack some
+        for kind, dtype in ((str, np.str_), (bool, np.bool_), (Integral, np.int64)):
+            if all(isinstance(label, kind) for label in labels):
+                labels = _converted(labels, dtype)
+                break
     if labels.dtype.kind == "f":
         if not np.array_equal(labels, np.round(labels)) or not np.all(np.abs(labels) < 2**63):  # NaN is not itself
             raise InputError("labels must be whole numbers or texts: got numbers with a fraction, NaN or infinity.")
@@ -70,6 +74,13 @@ def whole_or_text(labels: Array) -> Array:
     if labels.dtype.kind not in "biuUT":
         raise InputError(f"labels must be whole numbers or texts: got {labels.dtype}.")
     return labels
+
+
+def _converted(labels: Array, dtype: type[np.generic]) -> Array:
+    try:
+        return labels.astype(dtype)
+    except OverflowError as error:
+        raise InputError("labels must be whole numbers below 2⁶³, or texts: got a larger one.") from error
 
 
 def kept_samples(labels: Array, unlabelled: Unlabelled, class_names: tuple[str, ...] | None) -> Array | None:
@@ -93,7 +104,6 @@ def kept_samples(labels: Array, unlabelled: Unlabelled, class_names: tuple[str, 
 
 def classes_of(labels: Array, class_names: tuple[str, ...] | None) -> tuple[Array, tuple[str, ...]]:
     """Labels as numbers 0 .. classes − 1, with the classes' names."""
-    class_names = None if class_names is None else tuple(map(str, class_names))  # a file keeps texts
     if class_names is None:
         values, numbers = np.unique(labels, return_inverse=True)
         return numbers.astype(np.int64), tuple(map(str, values.tolist()))
@@ -130,6 +140,25 @@ def _hint_about_shape(values: Array, tensor: bool) -> str:
         f" Flatten the {views} views of a sample and repeat its label, `EmbeddingSet.from_arrays({rows}, {labels})`; "
         "or, where these are no views, flatten each sample."
     )
+
+
+def as_indices(given: object, samples: int) -> Array:
+    """Places of samples, int64 (k,), of a list of them or of a mask."""
+    found = np.asarray(given)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "biu"):
+        raise InputError(
+            f"indices must be whole numbers, (k,), or a mask, ({samples},): got {found.dtype} of shape {found.shape}."
+        )
+    if found.dtype.kind == "b":
+        if len(found) != samples:
+            raise InputError(f"a mask must hold one value a sample, ({samples},): got {found.shape}.")
+        return found.nonzero()[0]
+    if found.size and not -samples <= int(found.min()) <= int(found.max()) < samples:
+        raise InputError(
+            f"indices must lie between 0 and {samples - 1}, or from −{samples} to −1 as seen from the end: "
+            f"got {found.min()} to {found.max()}."
+        )
+    return found.astype(np.int64)
 
 
 def writable(values: Array) -> Array:

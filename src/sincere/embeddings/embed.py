@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sincere.data import LabelledData
+from sincere.defaults import usual_defaults
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.embeddings.thumbnails import thumbnails
 from sincere.encoders import EmbeddingModel
@@ -19,6 +20,7 @@ Precision = Literal["fp32", "bf16", "fp16"]
 HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
+@usual_defaults()
 def embed(
     model: EmbeddingModel,
     views: Views,
@@ -75,6 +77,7 @@ def embed_inputs(
     return _through(model, samples, place, precision)
 
 
+@usual_defaults()
 @torch.no_grad()
 def embed_views(
     model: EmbeddingModel,

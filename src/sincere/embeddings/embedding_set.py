@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
@@ -12,7 +13,15 @@ import torch
 from torch import Tensor
 
 from sincere.checks import check_device, check_finite, check_labels, shape_of
-from sincere.embeddings.arrays import Unlabelled, classes_of, float_rows, kept_samples, read_arrays, whole_or_text
+from sincere.embeddings.arrays import (
+    Unlabelled,
+    as_indices,
+    classes_of,
+    float_rows,
+    kept_samples,
+    read_arrays,
+    whole_or_text,
+)
 from sincere.embeddings.thumbnails import SIDE, thumbnails_of
 from sincere.errors import InputError, OptionError
 from sincere.runs.files import TEMPORARY, explained_write, sync_folder
@@ -88,10 +97,10 @@ class EmbeddingSet:
         embeddings: object,
         labels: object,
         *,
-        class_names: tuple[str, ...] | None = None,
+        class_names: Iterable[object] | None = None,
         name: str = "arrays",
         features: object = None,
-        shown: tuple[str, ...] | None = None,
+        shown: Iterable[object] | None = None,
         images: object = None,
         unlabelled: Unlabelled = "refuse",
     ) -> "EmbeddingSet":
@@ -105,6 +114,7 @@ class EmbeddingSet:
                 none of those, so it is refused until you say: "drop" leaves these samples out, with whatever came
                 along with them; "class" makes −1 a class like any other.
         """
+        class_names = None if class_names is None else tuple(map(str, class_names))  # a file keeps texts
         given = whole_or_text(_as_numpy("labels", labels))
         kept = kept_samples(given, unlabelled, class_names)
         numbers, names = classes_of(given if kept is None else given[kept], class_names)
@@ -115,7 +125,7 @@ class EmbeddingSet:
             class_names=names,
             name=name,
             features=None if features is None else _rows("features", features, kept),
-            shown=None if shown is None else _kept("shown", shown, kept),
+            shown=None if shown is None else _kept("shown", tuple(map(str, shown)), kept),
             images=None if pictures is None else _pictures(pictures, len(numbers)),
         )
 
@@ -183,21 +193,20 @@ class EmbeddingSet:
             sync_folder(path.parent)
         return path
 
-    def subset(self, indices: Tensor) -> "EmbeddingSet":
-        """The samples at `indices` (integers), in that order; or those at which a mask is true, one value a sample."""
-        if indices.dtype == torch.bool:
-            if tuple(indices.shape) != (len(self),):
-                raise InputError(f"a mask must hold one value a sample, ({len(self)},): got {shape_of(indices)}.")
-            indices = indices.nonzero().flatten()
-        indices = indices.to(self.embeddings.device)
-        shown = None if self.shown is None else tuple(self.shown[i] for i in indices.tolist())
+    def subset(self, indices: object) -> "EmbeddingSet":
+        """The samples at `indices` (integers), in that order; or those at which a mask is true, one value a sample.
+
+        They may be a tensor, an array or a list.
+        """
+        chosen = torch.from_numpy(as_indices(_as_numpy("indices", indices), len(self)))
+        there = chosen.to(self.embeddings.device)
         return replace(
             self,
-            embeddings=self.embeddings[indices],
-            labels=self.labels[indices],
-            features=None if self.features is None else self.features[indices],
-            shown=shown,
-            images=None if self.images is None else self.images[indices.cpu()],
+            embeddings=self.embeddings[there],
+            labels=self.labels[there],
+            features=None if self.features is None else self.features[there],
+            shown=None if self.shown is None else tuple(self.shown[place] for place in chosen.tolist()),
+            images=None if self.images is None else self.images[chosen],
         )
 
     def to(self, device: str | torch.device) -> "EmbeddingSet":
@@ -210,21 +219,22 @@ class EmbeddingSet:
         counts = torch.bincount(self.labels, minlength=len(self.class_names)).tolist()
         return dict(zip(self.class_names, counts, strict=True))
 
-    def with_classes(self, class_names: tuple[str, ...]) -> "EmbeddingSet":
+    def with_classes(self, class_names: Iterable[object]) -> "EmbeddingSet":
         """The same samples, numbered by another list of classes: two sets agree once they share one list."""
-        if class_names == self.class_names:
+        names = tuple(map(str, class_names))
+        if names == self.class_names:
             return self
         present = [name for name, count in self.class_counts().items() if count]
-        missing = [name for name in present if name not in class_names]
+        missing = [name for name in present if name not in names]
         if missing:
             shown = ", ".join(map(repr, missing[:5])) + (", …" if len(missing) > 5 else "")
             raise InputError(
-                f"every class of {self.name!r} must be among the {len(class_names)} classes it is compared with: "
+                f"every class of {self.name!r} must be among the {len(names)} classes it is compared with: "
                 f"{len(missing)} are not ({shown})."
             )
-        places = {name: place for place, name in enumerate(class_names)}
+        places = {name: place for place, name in enumerate(names)}
         table = torch.tensor([places.get(name, -1) for name in self.class_names], device=self.labels.device)
-        return replace(self, labels=table[self.labels], class_names=class_names)
+        return replace(self, labels=table[self.labels], class_names=names)
 
 
 def _check_rows(name: str, rows: object) -> None:
@@ -277,6 +287,8 @@ def _kept(name: str, values: Samples, kept: np.ndarray | None) -> Samples:
 
 def _as_numpy(name: str, values: object) -> np.ndarray:
     if not isinstance(values, Tensor):
+        if np.ma.is_masked(values):
+            raise InputError(f"{name} must have all their values: some are masked. Leave those samples out.")
         try:
             return np.asarray(values)
         except ValueError as error:

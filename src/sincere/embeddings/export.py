@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from sincere.defaults import usual_defaults
 from sincere.embeddings.embed import device_of, in_evaluation
 from sincere.embeddings.loaded import LoadedModel
 from sincere.errors import InputError, OptionError
@@ -46,6 +47,7 @@ def export_safetensors(loaded: LoadedModel, path: str | Path) -> Path:
     return place
 
 
+@usual_defaults()
 def export_onnx(loaded: LoadedModel, path: str | Path) -> Path:
     """Write one ONNX file that takes raw inputs (any number of them) and gives embeddings; weights inside.
 

@@ -8,6 +8,7 @@ from sklearn.base import ClassifierMixin  # type: ignore[import-untyped]
 from torch import Tensor
 
 from sincere.checks import check_choice, check_temperature
+from sincere.defaults import usual_defaults
 from sincere.errors import OptionError
 from sincere.estimators.fitting import LossName
 from sincere.estimators.transformer import Array, ContrastiveTransformer, Output, as_python
@@ -82,6 +83,7 @@ class ContrastiveClassifier(ClassifierMixin, ContrastiveTransformer):  # type: i
         self.rule = rule
         self.neighbours = neighbours
 
+    @usual_defaults()
     def fit(self, X: Any, y: Any) -> "ContrastiveClassifier":
         """Train on rows `X` (n, features) and their classes `y` (n,): at least two classes, two samples each."""
         check_choice("rule", self.rule, ("knn", "class_means"))
@@ -94,10 +96,12 @@ class ContrastiveClassifier(ClassifierMixin, ContrastiveTransformer):  # type: i
             self.known_labels_ = torch.arange(len(self.classes_))
         return self
 
+    @usual_defaults()
     def predict_proba(self, X: Any) -> Array:
         """The share of each class, (n, classes), by the rule's weights e^(cosine/temperature)."""
         return self._shares(X).numpy()
 
+    @usual_defaults()
     def predict(self, X: Any) -> Array:
         """The class with the largest share."""
         best = self._shares(X).argmax(dim=1).numpy()

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data  # type: ign
 from torch import Tensor
 
 from sincere.checks import check_choice
+from sincere.defaults import usual_defaults
 from sincere.errors import InputError, OptionError
 from sincere.estimators.fitting import FitOptions, LossName, fit_model
 from sincere.losses.similarity import unit_rows
@@ -110,11 +111,13 @@ class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self.device = device
         self.random_state = random_state
 
+    @usual_defaults()
     def fit(self, X: Any, y: Any) -> "ContrastiveTransformer":
         """Train on rows `X` (n, features) and their classes `y` (n,): at least two classes, two samples each."""
         self._fit(X, y)
         return self
 
+    @usual_defaults()
     def transform(self, X: Any) -> Array:
         """Unit rows: embeddings (n, dim), or features (n, width). float32 for float32 rows, else float64."""
         check_choice("output", self.output, OUTPUTS)

@@ -13,12 +13,14 @@ from sincere.evaluate.classifiers import CLASSIFIERS, Scored, Task, counted, vec
 from sincere.evaluate.default_k import k_notes
 from sincere.evaluate.inputs import check_is_set
 from sincere.evaluate.options import EvaluationOptions
+from sincere.evaluate.precision import full_precision
 from sincere.evaluate.record import ClassifierResult, Estimate, Evaluation, RetrievalResult
 from sincere.evaluate.retrieval import as_hits, retrieve
 from sincere.evaluate.wording import left_out
 from sincere.tables import amount
 
 
+@full_precision()
 def evaluate(
     train: EmbeddingSet,
     test: EmbeddingSet,
@@ -44,7 +46,13 @@ def evaluate(
         name: of the model or run; the training set's where none is given.
         on_step: called with a few words before each method, for a progress display.
     """
-    task = _checked(train, test, validation, views, options or EvaluationOptions())
+    options = EvaluationOptions() if options is None else options
+    if not isinstance(options, EvaluationOptions):
+        raise OptionError(
+            f"options must be an EvaluationOptions: got {type(options).__name__}. "
+            "EvaluationOptions(methods=…, k=…) makes one."
+        )
+    task = _checked(train, test, validation, views, options)
     say = on_step or (lambda words: None)
     scored, retrieval = [], None
     for method in task.options.methods:

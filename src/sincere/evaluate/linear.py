@@ -43,10 +43,11 @@ def fit_logistic(
 ) -> LinearClassifier:
     """Minimise (1/n) Σ_i −log softmax(W x_i + b)_{y_i} + (l2/2) ‖W‖² over W and b, x standardised on these vectors.
 
-    b is not penalised. scikit-learn's `LogisticRegression(C=1/(l2·n))` has the same minimum. Parameters and sums over
-    blocks are float64, products have the vectors' precision. `start` is another fit on the same vectors. `tolerance`
-    is the largest entry of the gradient at which to stop, for an l2 of at least 0.01; below that it falls with √l2, as
-    the value can exceed its minimum by ‖gradient‖²/(2·l2).
+    b is not penalised. scikit-learn's `LogisticRegression(C=1/(l2·n))` has the same minimum; of two classes that with
+    C=2/(l2·n), as it keeps one row of W for both. Parameters and sums over blocks are float64, products have the
+    vectors' precision. `start` is another fit on the same vectors. `tolerance` is the largest entry of the gradient at
+    which to stop, for an l2 of at least 0.01; below that it falls with √l2, as the value can exceed its minimum by
+    ‖gradient‖²/(2·l2).
     """
     if l2 <= 0:
         raise OptionError(f"l2 must be positive: got {l2}. Separable classes have no minimum without it.")
@@ -179,7 +180,10 @@ def stratified_folds(labels: Tensor, folds: int, *, seed: int) -> Tensor:
     """A fold 0 .. folds − 1 for each sample, every class spread evenly over them."""
     n = labels.shape[0]
     if not 2 <= folds <= n:
-        raise InputError(f"cross-validation needs at least as many samples as its {folds} folds: got {n}.")
+        raise InputError(
+            f"cross-validation needs at least as many training samples as its {folds} folds: got {n}. "
+            "Add some, or give the strength of L2 yourself."
+        )
     shuffled = torch.randperm(n, generator=torch.Generator().manual_seed(seed), device="cpu")
     by_class = shuffled[labels.cpu()[shuffled].argsort(stable=True)]
     fold = torch.empty_like(by_class)

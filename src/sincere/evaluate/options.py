@@ -38,19 +38,26 @@ class EvaluationOptions:
             check_choice("probes_on", self.probes_on, get_args(Vectors))
         check_choice("voting", self.voting, get_args(Voting))
         self._check_numbers()
-        if self.l2 is not None and not (isfinite(self.l2) and self.l2 > 0):
+        if self.l2 is not None and not (_is_number(self.l2) and isfinite(self.l2) and self.l2 > 0):
             raise OptionError(
-                f"l2 must be a positive number: got {self.l2}. Separable classes have no minimum without."
+                f"l2 must be a positive number: got {self.l2!r}. Separable classes have no minimum without."
             )
 
     def _check_numbers(self) -> None:
         """At once: to hear of it after the last fit would be late."""
-        if not self.recall_at:
-            raise OptionError("recall_at must hold at least one number of neighbours: got none.")
-        for name, least in (("k", 1), ("draws", LEAST_DRAWS), ("probe_views", 0), ("recall_at", 1)):
+        if not isinstance(self.recall_at, (tuple, list)) or not self.recall_at:
+            raise OptionError(
+                f"recall_at must hold at least one number of neighbours, such as (1, 5): got {self.recall_at!r}."
+            )
+        for name, least in (("k", 1), ("draws", LEAST_DRAWS), ("probe_views", 0), ("recall_at", 1), ("seed", None)):
             given = getattr(self, name)
-            for value in given if name == "recall_at" else () if given is None else (given,):
+            for value in given if name == "recall_at" else () if name == "k" and given is None else (given,):
                 if isinstance(value, bool) or not isinstance(value, int):
                     raise OptionError(f"{name} must be a whole number: got {value!r}.")
-                if value < least:
+                if least is not None and value < least:
                     raise OptionError(f"{name} must be at least {least}: got {value}.")
+
+
+def _is_number(value: object) -> bool:
+    """Such as a record can hold; one of NumPy's float32 would fail there, after all the work."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import OptionError
+from sincere.evaluate.precision import full_precision
 from sincere.geometry.directions import Directions, check_not_empty, check_number, directions_of
 from sincere.geometry.pair_pass import Tile, listen, same_class
 from sincere.geometry.pair_similarity import similarity_by_class_pair
@@ -81,6 +82,7 @@ class DistancePowers:
         self.total += distances.sum(dtype=torch.float64)
 
 
+@full_precision()
 def alignment(found: EmbeddingSet, *, power: float = 2) -> float | None:
     """E ‖x − y‖^α over the pairs of two samples of one class, on the sphere: 0 when classes are points.
 
@@ -102,6 +104,7 @@ def alignment(found: EmbeddingSet, *, power: float = 2) -> float | None:
     return float(powers.total) / pairs
 
 
+@full_precision()
 def uniformity(found: EmbeddingSet, *, t: float = 2) -> float | None:
     """log E e^(−t‖x − y‖²) over all pairs of different samples, on the sphere: the lower, the more evenly they spread.
 

@@ -9,6 +9,7 @@ from sincere.checks import check_finite, shape_of
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError
 from sincere.evaluate.neighbours import row_tiles
+from sincere.geometry.eigenvalues import centred_products
 from sincere.losses.similarity import unit_rows
 
 
@@ -16,8 +17,9 @@ def linear_cka(a: EmbeddingSet | Tensor, b: EmbeddingSet | Tensor) -> float:
     """‖XᵀY‖² / (‖XᵀX‖ ‖YᵀY‖), X and Y the centred rows of the same samples: 1 where one is the other, rotated and
     scaled; small where nothing linear connects them.
 
-    Source: Kornblith et al. 2019, arXiv:1905.00414, Section 3. O(n·d²), by the features' form. Sets enter with their
-    unit embeddings, tensors (n, d) as they are; the dimensions may differ.
+    Source: Kornblith et al. 2019, arXiv:1905.00414, Section 3. O(n·d²), by the features' form, or O(n²·d), by that of
+    the samples, where there are fewer of them. Sets enter with their unit embeddings, tensors (n, d) as they are; the
+    dimensions may differ.
 
     >>> turned = torch.tensor([[0.0, 2.0], [-2.0, 0.0], [0.0, -2.0]])
     >>> round(linear_cka(torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]]), turned), 6)
@@ -32,9 +34,12 @@ def linear_cka(a: EmbeddingSet | Tensor, b: EmbeddingSet | Tensor) -> float:
     # Seen before anything is centred: a mean of equal numbers may differ from them by rounding.
     if any(bool((rows == rows[0]).all()) for rows in (x, y)):
         raise InputError("every row of one of the two is the same: nothing varies that could be compared.")
+    if x.shape[0] < max(x.shape[1], y.shape[1]):
+        of_x, of_y = centred_products(x), centred_products(y)
+        # ‖XᵀY‖² = Σ_ij (XXᵀ)_ij (YYᵀ)_ij, whose terms have both signs: rounding may leave less than 0 of nothing.
+        return max(float((of_x * of_y).sum()), 0.0) / float(of_x.norm() * of_y.norm())
     across, within_x, within_y = _product(x, y), _product(x, x), _product(y, y)
-    scale = float(within_x.norm() * within_y.norm())
-    return float(across.square().sum()) / scale
+    return float(across.square().sum()) / float(within_x.norm() * within_y.norm())
 
 
 def _rows(found: EmbeddingSet | Tensor) -> Tensor:

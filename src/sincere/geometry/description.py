@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 from sincere.checks import check_temperature
 from sincere.embeddings.embedding_set import EmbeddingSet
+from sincere.evaluate.precision import full_precision
 from sincere.geometry.alignment_uniformity import GaussianPotential, alignment
 from sincere.geometry.anchors import COLDEST, AnchorRows, ExponentialSums, anchor_rows
 from sincere.geometry.collapse import neural_collapse
@@ -20,6 +21,7 @@ from sincere.geometry.simplex import simplex_conditions
 from sincere.tables import amount
 
 
+@full_precision()
 def describe(
     test: EmbeddingSet,
     *,

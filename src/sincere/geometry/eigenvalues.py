@@ -5,6 +5,7 @@ from torch import Tensor
 
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.evaluate.neighbours import row_tiles
+from sincere.evaluate.precision import full_precision
 from sincere.geometry.directions import check_not_empty
 from sincere.geometry.record import Spectrum
 from sincere.losses.similarity import unit_rows
@@ -12,6 +13,7 @@ from sincere.losses.similarity import unit_rows
 SHARES = (90, 99)  # per cent of the variance
 
 
+@full_precision()
 def spectrum(found: EmbeddingSet) -> Spectrum:
     """Eigenvalues λ of the covariance of the unit embeddings, and three readings of how many matter.
 
@@ -19,7 +21,7 @@ def spectrum(found: EmbeddingSet) -> Spectrum:
     covariance matrix, whose singular values the λ are. Of K collapsed classes at a regular simplex all three are K − 1.
     """
     check_not_empty(found)
-    values = torch.linalg.eigvalsh(covariance(unit_rows(found.embeddings))).flip(0).clamp(min=0)
+    values = _eigenvalues(unit_rows(found.embeddings))
     total = float(values.sum())
     dims, rank, ratio = {}, None, None
     if total > 0:
@@ -30,6 +32,21 @@ def spectrum(found: EmbeddingSet) -> Spectrum:
         # A share that ten digits cannot tell from the wanted one is there.
         dims = {percent: 1 + int((summed < percent / 100 - 1e-10).sum()) for percent in SHARES}
     return Spectrum(tuple(values.tolist()), rank, ratio, dims)
+
+
+def _eigenvalues(rows: Tensor) -> Tensor:
+    """Of the covariance, largest first, float64 (d,)."""
+    samples, dim = rows.shape
+    # Few samples in many dimensions: their inner products, n×n, have the same eigenvalues but for d − n zeros.
+    matrix = centred_products(rows) / samples if samples < dim else covariance(rows)
+    found: Tensor = torch.linalg.eigvalsh(matrix).flip(0).clamp(min=0)
+    return torch.cat([found, found.new_zeros(dim - len(found))])
+
+
+def centred_products(rows: Tensor) -> Tensor:
+    """⟨z_i − z̄, z_j − z̄⟩, float64 (n, n)."""
+    centred = rows.double() - rows.mean(dim=0, dtype=torch.float64)
+    return centred @ centred.T
 
 
 def covariance(rows: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import OptionError
+from sincere.evaluate.precision import full_precision
 from sincere.geometry.directions import Directions, check_not_empty, directions_of, is_whole
 from sincere.geometry.pair_pass import Tile, listen, same_class
 from sincere.geometry.pair_similarity import similarity_by_class_pair
@@ -83,6 +84,7 @@ class HistogramCounts:
         return whole[0], whole[1]
 
 
+@full_precision()
 def similarity_histograms(
     found: EmbeddingSet, *, bins: int = 100, sample: int | None = None, seed: int = 0
 ) -> SimilarityHistograms:

@@ -19,6 +19,7 @@ from sincere.losses.floors import simplex_floors, simplex_gap
 SET_LOSS_UP_TO = 2_048  # samples: beyond, its sums over subsets take minutes
 
 
+@full_precision()
 def repulsion(found: EmbeddingSet, *, temperature: float = 0.1) -> dict[str, float]:
     """The share of same-class pairs (t, p) that a loss pushes apart, ∂ℓ_t/∂s_tp > 0, each sample an anchor.
 
@@ -44,6 +45,7 @@ def repulsion_from(anchors: AnchorRows) -> dict[str, float]:
     return {name: share if name == "supcon" else 0.0 for name in LOSSES}
 
 
+@full_precision()
 def kl_bounds(found: EmbeddingSet, *, temperature: float = 0.1) -> dict[str, float]:
     """KL(p(x|class) ‖ p(x|other classes)) is at least this many nats: mean over its anchors of log|N| − SINCERE.
 
@@ -66,6 +68,7 @@ def kl_bounds_from(anchors: AnchorRows, rows: Directions, class_names: tuple[str
     return {name: mean for name, mean, count in found if count}
 
 
+@full_precision()
 def loss_readings(
     found: EmbeddingSet, *, temperature: float = 0.1, batch: int | None = None, seed: int = 0
 ) -> dict[str, LossReading]:

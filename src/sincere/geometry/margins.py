@@ -36,6 +36,7 @@ def sample_margins(found: EmbeddingSet) -> Tensor:
     return margins.masked_fill(margins.isinf(), torch.nan)
 
 
+@full_precision()
 def class_margins(found: EmbeddingSet, *, draws: int = 1000, seed: int = 0) -> ClassMargins:
     """The mean margin of each class, with a 95 % bootstrap interval over its samples, the means taken as they are.
 
@@ -75,10 +76,10 @@ def _resampled(values: Tensor, labels: Tensor, *, classes: int, draws: int, seed
     for counts in resampled_counts(values.shape[0], draws=draws, seed=seed):
         by_sample = counts.T.contiguous()
         sizes = by_sample.new_zeros(classes, counts.shape[0]).index_add_(0, labels, by_sample)
-        sums = torch.zeros_like(sizes).index_add_(0, labels, by_sample.mul_(values.float().unsqueeze(1)))
+        sums = torch.zeros_like(sizes).index_add_(0, labels, by_sample.mul_(values.unsqueeze(1)))
         by_class.append((sums / sizes).T)
         overall.append(sums.sum(dim=0) / values.shape[0])
-    return torch.cat(by_class).double(), torch.cat(overall).double()
+    return torch.cat(by_class), torch.cat(overall)
 
 
 def _nearest(found: EmbeddingSet) -> tuple[str | None, ...]:

@@ -4,11 +4,13 @@ import torch
 
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.evaluate.inputs import check_is_set
+from sincere.evaluate.precision import full_precision
 from sincere.geometry.directions import cells, class_sums
 from sincere.geometry.record import PairSimilarity
 from sincere.losses.similarity import unit_rows
 
 
+@full_precision()
 def similarity_by_class_pair(found: EmbeddingSet) -> PairSimilarity:
     """The mean of cos(z_i, z_j) over the pairs of two different samples, for every two classes.
 

@@ -22,6 +22,7 @@ STEPS = (0.0, 0.25, 0.5, 1.0)
 CHOSEN_ON = 4_000  # samples: a strength of L2 is found as well on these, in a fraction of the time
 
 
+@full_precision()
 def head_robustness(
     train: EmbeddingSet,
     test: EmbeddingSet,

@@ -3,11 +3,13 @@
 import torch
 
 from sincere.embeddings.embedding_set import EmbeddingSet
+from sincere.evaluate.precision import full_precision
 from sincere.geometry.directions import cells, check_not_empty, class_means, cosines_across, spread
 from sincere.geometry.record import SimplexConditions
 from sincere.losses.similarity import unit_rows
 
 
+@full_precision()
 def simplex_conditions(found: EmbeddingSet) -> SimplexConditions:
     """S1 to S3 of Graf et al. for the class means ζ, and how far they are from it.
 

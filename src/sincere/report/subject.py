@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sincere.defaults import usual_defaults
 from sincere.embeddings.arrays import Unlabelled
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError
@@ -56,6 +57,7 @@ class Subject:
         return (counts - int(self.alone) > 0)[self.test.labels]
 
 
+@usual_defaults()
 def read_subject(
     path: str | Path,
     *,
@@ -90,6 +92,7 @@ def read_subject(
     return subject_of(test, train=fitted_on, name=path.stem, on_step=say)
 
 
+@usual_defaults()
 def subject_of(
     test: EmbeddingSet, *, train: EmbeddingSet | None = None, name: str | None = None, on_step: Say | None = None
 ) -> Subject:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sincere.defaults import usual_defaults
 from sincere.errors import InputError, OptionError
 from sincere.report.elements import figure, json_island, text
 from sincere.report.inputs import Known, Source, sources_of, subject_from, training_sets_of
@@ -110,6 +111,7 @@ class _Writer:
         return self.contents.index(made)
 
 
+@usual_defaults()
 def write_report(
     inputs: Sequence[Source] | Source,
     out: str | Path,
@@ -140,7 +142,7 @@ def write_report(
         subjects.append(subject_from(source, beside, say))
         if isinstance(source, (str, Path)):  # at once, so that a failure later on costs no evaluation
             for words in not_kept(keep_records(subjects[-1])):
-                warnings.warn(words, stacklevel=2)
+                warnings.warn(words, stacklevel=3)  # the caller's line, beyond that of the decorator
     subjects = _told_apart(subjects)
     out.parent.mkdir(parents=True, exist_ok=True)
     writer = _Writer(out, subjects)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from sincere.checks import check_finite
+from sincere.defaults import usual_defaults
 from sincere.errors import InputError, OptionError
 from sincere.losses.similarity import unit_rows
 from sincere.theory.minimise import unit
@@ -28,6 +29,7 @@ class Arrangement(Record):
         return self.collapse <= tolerance and self.simplex_deviation <= tolerance
 
 
+@usual_defaults()
 def arrangement(points: Tensor, labels: Tensor, classes: int) -> Arrangement:
     """Measure `points` (n, d) of classes 0 … K−1, each with at least one point.
 
@@ -43,7 +45,7 @@ def arrangement(points: Tensor, labels: Tensor, classes: int) -> Arrangement:
     means = torch.stack([points[labels == c].mean(dim=0) for c in range(classes)])
     directions = unit_rows(means)
     cosines = (directions @ directions.T).clamp(-1, 1)
-    between = cosines[~torch.eye(classes, dtype=torch.bool)]
+    between = cosines[~torch.eye(classes, dtype=torch.bool, device=cosines.device)]
     own = (unit_rows(points) * directions[labels]).sum(dim=1)
     return Arrangement(
         means=means,
@@ -54,6 +56,7 @@ def arrangement(points: Tensor, labels: Tensor, classes: int) -> Arrangement:
     )
 
 
+@usual_defaults()
 def simplex(classes: int, dim: int) -> Tensor:
     """The corners of a regular simplex around the origin, unit rows (K, d); K ≤ d + 1."""
     if classes < 1:

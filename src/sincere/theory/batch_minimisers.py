@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sincere.defaults import usual_defaults
 from sincere.errors import OptionError
 from sincere.tables import columns
 from sincere.theory.arrangement import Arrangement, arrangement, class_labels, simplex
@@ -79,7 +80,7 @@ class BatchMinimisers(Record):
 
 
 def _shown(cosines: Tensor) -> str:
-    rows, cols = torch.triu_indices(len(cosines), len(cosines), offset=1)
+    rows, cols = torch.triu_indices(len(cosines), len(cosines), offset=1, device=cosines.device)
     return " ".join(f"{cosine:+.3f}" for cosine in cosines[rows, cols].tolist())
 
 
@@ -97,6 +98,7 @@ def partitions(total: int, parts: int, largest: int) -> Iterator[tuple[int, ...]
                 yield (first, *rest)
 
 
+@usual_defaults()
 def batch_minimisers(
     *,
     classes: int = 3,

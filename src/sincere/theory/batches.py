@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from sincere.checks import check_choice, check_embeddings, check_finite, check_temperature, shape_of
+from sincere.defaults import usual_defaults
 from sincere.errors import InputError, OptionError
 from sincere.theory.arrangement import class_labels
 
@@ -61,6 +62,7 @@ def supcon_bound_over_batches(
     return sum(size * members[size] * math.log(size - 1 + (batch - size) * other) for size in range(2, batch + 1))
 
 
+@usual_defaults()
 def all_batches(points: int, batch: int, draw: Draw = "sets") -> Tensor:
     """Every batch, as rows of indices (batches, b)."""
     if number_of_batches(points, batch, draw) > LARGEST:
@@ -82,7 +84,7 @@ def supcon_over_batches(points: Tensor, labels: Tensor, batches: Tensor, *, temp
     # One flat index: its backward pass is many times faster than that of two.
     s = similarity.flatten().index_select(0, pairs.flatten()).reshape(pairs.shape)
     classes = labels[batches]
-    itself = torch.eye(batches.shape[1], dtype=torch.bool)
+    itself = torch.eye(batches.shape[1], dtype=torch.bool, device=batches.device)
     same = (classes.unsqueeze(2) == classes.unsqueeze(1)) & ~itself
     num_pos = same.sum(dim=2)
     lse = torch.logsumexp(s.masked_fill(itself, -torch.inf), dim=2)
@@ -90,6 +92,7 @@ def supcon_over_batches(points: Tensor, labels: Tensor, batches: Tensor, *, temp
     return torch.where(num_pos > 0, lse - mean_pos, 0).sum()
 
 
+@usual_defaults()
 def supcon_sum(
     points: Tensor, counts: Sequence[int], batch: int, *, temperature: float = 1.0, draw: Draw = "sets"
 ) -> float:
@@ -102,5 +105,6 @@ def supcon_sum(
     if points.ndim != 2 or len(points) != len(labels):
         raise InputError(f"points must be ({len(labels)}, d), as many as counts say: got {shape_of(points)}.")
     check_finite("points", points)
-    batches = all_batches(len(labels), batch, draw)
-    return float(supcon_over_batches(points.detach(), labels, batches, temperature=temperature))
+    batches = all_batches(len(labels), batch, draw).to(points.device)
+    value = supcon_over_batches(points.detach(), labels.to(points.device), batches, temperature=temperature)
+    return float(value)

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sincere.defaults import usual_defaults
 from sincere.errors import OptionError
 from sincere.theory.arrangement import Arrangement, arrangement, class_counts, class_labels
 from sincere.theory.minimise import Descent, free_descent, unit
@@ -128,6 +129,7 @@ def cross_entropy_bound(*, classes: int, radius: float, weight_norm: float) -> f
     return math.log1p((classes - 1) * math.exp(-radius * math.sqrt(classes) * weight_norm / (classes - 1)))
 
 
+@usual_defaults()
 def cross_entropy_optimum(
     *,
     classes: int = 4,

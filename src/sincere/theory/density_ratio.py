@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sincere.checks import check_choice
+from sincere.defaults import usual_defaults
 from sincere.errors import OptionError
 from sincere.theory.critic import critic_loss
 from sincere.theory.gaussians import Gaussians
@@ -70,6 +71,7 @@ class DensityRatioFit(Record):
         )
 
 
+@usual_defaults()
 def density_ratio_fit(
     loss: Literal["sincere", "infonce", "supcon"] = "sincere",
     *,

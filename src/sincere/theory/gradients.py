@@ -8,6 +8,7 @@ from torch import Tensor
 
 import sincere.functional as SF
 from sincere.checks import check_choice
+from sincere.defaults import usual_defaults
 from sincere.errors import OptionError
 from sincere.tables import columns
 from sincere.theory.arrangement import class_labels
@@ -72,6 +73,7 @@ class GradientRanges(Record):
         return "\n".join([title, *columns(table)])
 
 
+@usual_defaults()
 def gradient_ranges(
     losses: Sequence[str] = ("sincere", "supcon", "supcon_in", "eps_supinfonce", "decoupled", "set_nce"),
     *,
@@ -209,6 +211,7 @@ class SinglePositive(Record):
         return "\n".join(columns(table))
 
 
+@usual_defaults()
 def single_positive(
     losses: Sequence[str] = ("sincere", "supcon", "supcon_in", "set_nce", "decoupled"),
     *,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sincere.defaults import usual_defaults
 from sincere.errors import OptionError
 from sincere.tables import columns
 from sincere.theory.record import Record
@@ -80,6 +81,7 @@ class ImbalanceOptimum(Record):
         return "\n".join([title, *columns(table)])
 
 
+@usual_defaults()
 def imbalance_optimum(
     losses: Sequence[str] = ("sincere", "supcon", "cross_entropy"),
     *,

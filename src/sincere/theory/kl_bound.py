@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from sincere.checks import check_temperature
+from sincere.defaults import usual_defaults
 from sincere.errors import OptionError
 from sincere.losses.floors import simplex_gap
 from sincere.tables import columns
@@ -86,6 +87,7 @@ class KlBoundCurve(Record):
         return "\n".join([title, *columns(table)])
 
 
+@usual_defaults()
 def kl_bound_on_gaussians(
     *,
     dim: int = 2,

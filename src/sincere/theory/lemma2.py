@@ -6,6 +6,7 @@ from itertools import combinations, product
 import torch
 from torch import Tensor
 
+from sincere.defaults import usual_defaults
 from sincere.errors import OptionError
 from sincere.theory.critic import critic_loss
 from sincere.theory.record import Record
@@ -39,6 +40,7 @@ class Lemma2Check(Record):
         )
 
 
+@usual_defaults()
 def lemma2_by_enumeration(*, symbols: int = 3, samples: int = 6, known: int = 2, seed: int = 0) -> Lemma2Check:
     """Compare Eq. 8 with Bayes' rule over all placements of |P| + 1 targets, for every possible data set.
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from sincere.checks import check_choice
+from sincere.defaults import usual_defaults
 from sincere.errors import OptionError
 from sincere.tables import columns
 from sincere.theory.arrangement import Arrangement, arrangement, class_labels
@@ -67,6 +68,7 @@ class ProjectionOptimum(Record):
         return "\n".join([title, *columns(table)])
 
 
+@usual_defaults()
 def projection_optimum(
     loss: str = "sincere",
     *,

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sincere.checks import check_choice
+from sincere.defaults import usual_defaults
 from sincere.errors import OptionError
 from sincere.tables import columns
 from sincere.theory.fit_times import FitTime, FitTimes, FitTrend, fit_growth, fit_trend
@@ -53,6 +54,7 @@ class RandomLabels(FitTimes, Record):
         return "\n".join([*lines, *([f"! {self.unfitted} runs never fitted"] if self.unfitted else [])])
 
 
+@usual_defaults()
 def random_labels(
     losses: Sequence[str] = ("cross_entropy", "supcon"),
     *,

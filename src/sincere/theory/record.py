@@ -9,6 +9,7 @@ from typing import Any, Self, Union, get_args, get_origin, get_type_hints
 import torch
 from torch import Tensor
 
+from sincere.defaults import usual_defaults
 from sincere.errors import InputError
 
 
@@ -21,6 +22,7 @@ class Record:
         return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
 
     @classmethod
+    @usual_defaults()
     def from_json(cls, text: str) -> Self:
         """The record that `to_json` wrote."""
         try:

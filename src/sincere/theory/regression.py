@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import torch
 
@@ -31,13 +32,18 @@ class Estimate:
 
 def polynomial(x: Sequence[float], y: Sequence[float], degree: int) -> tuple[float, ...]:
     """Least squares of y on 1, x, … x^degree: its coefficients in this order."""
-    if len(x) != len(y) or len(set(x)) <= degree:
-        raise InputError(f"a polynomial of degree {degree} needs {degree + 1} places: got x={x}, y={y}.")
-    places = torch.tensor(list(x), dtype=torch.float64)
-    design = torch.stack([places**power for power in range(degree + 1)], dim=1)
-    values = torch.tensor(list(y), dtype=torch.float64).unsqueeze(1)
-    found: list[float] = torch.linalg.lstsq(design, values).solution.squeeze(1).tolist()
-    return tuple(found)
+    if len(x) != len(y) or len(set(x)) <= degree or not all(map(math.isfinite, (*x, *y))):
+        raise InputError(f"a polynomial of degree {degree} needs {degree + 1} places, all finite: got x={x}, y={y}.")
+    # In fractions: the last digits of LAPACK's answer depend on where in memory the numbers lie.
+    points = [(Fraction(float(place)), Fraction(float(value))) for place, value in zip(x, y, strict=True)]
+    powers = [sum((place**power for place, _ in points), Fraction(0)) for power in range(2 * degree + 1)]
+    moments = [sum((value * place**power for place, value in points), Fraction(0)) for power in range(degree + 1)]
+    rows = [[*powers[power : power + degree + 1], moments[power]] for power in range(degree + 1)]
+    for own, row in enumerate(rows):  # no pivot is 0: places that differ make a positive definite matrix
+        row[:] = [entry / row[own] for entry in row]
+        for other in rows[:own] + rows[own + 1 :]:
+            other[:] = [entry - other[own] * mine for entry, mine in zip(other, row, strict=True)]
+    return tuple(float(row[-1]) for row in rows)
 
 
 def mean_estimate(values: Sequence[float]) -> Estimate:

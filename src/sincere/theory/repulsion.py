@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from sincere.checks import check_choice
+from sincere.defaults import usual_defaults
 from sincere.errors import OptionError
 from sincere.tables import columns
 from sincere.theory.arrangement import class_labels
@@ -60,6 +61,7 @@ class RepulsionByPositives(Record):
         return "\n".join([title, *columns(table)])
 
 
+@usual_defaults()
 def repulsion_by_positives(
     losses: Sequence[str] = ("supcon", "sincere", "set_nce"),
     *,
@@ -164,6 +166,7 @@ class RepulsionDynamics(Record):
         return "\n".join([title, *columns(table)])
 
 
+@usual_defaults()
 def repulsion_dynamics(
     losses: Sequence[str] = ("supcon", "sincere", "set_nce"),
     *,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sincere.defaults import usual_defaults
 from sincere.errors import OptionError
 from sincere.tables import columns
 from sincere.theory.arrangement import arrangement, class_counts, class_labels, simplex
@@ -76,6 +77,7 @@ class SimilarityOptimum(Record):
         return "\n".join(lines)
 
 
+@usual_defaults()
 def similarity_optimum(
     loss: str = "sincere",
     *,

@@ -6,6 +6,7 @@ from torch import Tensor
 
 import sincere.functional as SF
 from sincere.checks import check_choice, check_temperature
+from sincere.defaults import usual_defaults
 from sincere.errors import OptionError
 from sincere.theory.arrangement import Arrangement, arrangement, class_counts, class_labels
 from sincere.theory.cross_entropy import cross_entropy_bound, cross_entropy_descent, weight_radius
@@ -115,6 +116,7 @@ class SphereOptimum(Record):
         )
 
 
+@usual_defaults()
 def sphere_optimum(
     loss: str = "sincere",
     *,
