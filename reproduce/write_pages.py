@@ -5,6 +5,7 @@ python reproduce/write_pages.py          # after `sincere reproduce CLAIM`
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from sincere.claims import CLAIMS, Claim, ClaimResult
 from sincere.claims.reproduce import Kept
@@ -121,8 +122,19 @@ def provenance(result: ClaimResult) -> str:
     commit = (found.get("sincere_commit") or found.get("commit") or "unknown")[:9]
     return (
         f"`{found['command']}`, seed {found['seed']}, {result.seconds:.0f} s, {machine}, "
-        f"torch {found['versions']['torch']}, commit {commit}, {found['started'][:10]}."
+        f"torch {found['versions']['torch']}, commit {commit}, {found['started'][:10]}.{of_runs(found.get('runs'))}"
     )
+
+
+def of_runs(found: dict[str, Any] | None) -> str:
+    """Where the runs were trained that the claim found there already."""
+    if found is None:
+        return ""
+    places = [
+        f"{one['machine']}, torch {one['torch']}, commit {one['commit'][:9]}, {one['last'][:10]}"
+        for one in found["trained_on"]
+    ]
+    return f" Its {found['count']} runs were trained before, {found['seconds']:,.0f} s in all: {'; '.join(places)}."
 
 
 if __name__ == "__main__":

@@ -210,6 +210,11 @@ def test_verdicts_follow_their_criteria():
     assert judged_positives(better, measured(0.7, 0.2, 0.9))[0] == "reproduced"
     assert judged_positives(unclear, measured(0.7, 0.2, 0.9))[0] == "partly"
     assert judged_positives(unclear, measured(0.1, -0.4, 0.6))[0] == "not reproduced"
+    assert judged_positives(better, None) == (
+        "reproduced",
+        "Criterion: 8 positives are better than one, over the whole interval. It holds.",
+    )
+    assert judged_positives(unclear, None)[0] == "not reproduced"
     assert judged_errors(better, unclear, 1.0)[0] == "reproduced"
     assert judged_errors(unclear, unclear, 1.0)[0] == "partly"
     assert judged_errors(unclear, better, -1.0)[0] == "not reproduced"
@@ -249,7 +254,7 @@ def test_figures_that_are_no_numbers_never_come_to_a_verdict(odd):
 
 def test_the_whole_interval_is_drawn_also_where_it_ends_at_zero():
     figure = Figure()
-    supcon_training._draw_positives(figure, [measured(5.0, 0.0, 10.0) for _ in supcon_training.POSITIVES])
+    supcon_training._draw_positives(figure, (1, 2, 4), [measured(5.0, 0.0, 10.0)] * 3)
     (bars,) = figure.axes[0].containers
     (segments,) = bars[2]
     ends = {(float(segment[0][1]), float(segment[1][1])) for segment in segments.get_segments()}

@@ -13,6 +13,7 @@ import torch
 from sincere.claims.laboratory import Laboratory, StoppedError, answers
 from sincere.claims.light_runs import is_light, lighten
 from sincere.claims.record import Measured
+from sincere.claims.run_origins import origins_of
 from sincere.claims.statistics import covers_zero, over_seeds, with_fisher_interval
 from sincere.embeddings import EmbeddingSet
 from sincere.errors import InputError, OptionError
@@ -108,6 +109,27 @@ def test_a_stopped_run_goes_on_where_cifar_was_moved(stopped, whole, monkeypatch
     found = laboratory.trained("one", cifar_at("cifar10:there"))
     assert read == ["cifar10:there"]
     assert found.folder.weights.read_bytes() == whole.folder.weights.read_bytes()
+
+
+def test_a_result_says_where_its_kept_runs_were_trained(stopped, tmp_path):
+    """Of a run that began on one machine and ended on another: both."""
+    laboratory, _ = stopped
+    one = laboratory.trained("one", small_config(), small_splits())
+    other = laboratory.trained("other", small_config(seed=3), small_splits())
+    assert laboratory.trained("one", small_config(), small_splits()) == one  # asked for twice, counted once
+    known = json.loads(one.folder.provenance.read_text())
+    first, second = known["starts"]
+    first |= {"started": "2026-01-01T00:00:00+00:00", "sincere_commit": "abc"}
+    first["hardware"]["gpus"] = ["A GPU"]
+    second["started"] = "2026-01-02T00:00:00+00:00"
+    one.folder.provenance.write_text(json.dumps(known))
+    found = origins_of(laboratory.used, before="2026-02-01T00:00:00+00:00")
+    assert (found["count"], found["seconds"]) == (1, round(one.seconds(), 1))
+    assert [(place["machine"], place["commit"], place["first"]) for place in found["trained_on"]] == [
+        ("A GPU", "abc", "2026-01-01T00:00:00+00:00"),
+        (f"CPU, {torch.get_num_threads()} thread(s)", second["sincere_commit"] or "unknown", second["started"]),
+    ]
+    assert origins_of([other.folder], before="2026-02-01T00:00:00+00:00") is None
 
 
 def test_the_evaluation_is_kept_and_chosen_on_the_validation_samples(whole):

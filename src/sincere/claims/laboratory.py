@@ -1,6 +1,6 @@
 """Where claims train their models: each run once, kept in a folder, gone on with where it was cut off."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sincere.claims.light_runs import is_light
@@ -131,6 +131,7 @@ class Laboratory:
     folder: Path
     show: Show = "auto"
     light: Path | None = None
+    used: list[RunFolder] = field(default_factory=list, compare=False, repr=False)  # every run that was asked for
 
     def trained(self, name: str, config: TrainConfig, data: Splits | None = None) -> Trained:
         """The run of this name and configuration: read, gone on with, or begun.
@@ -138,6 +139,11 @@ class Laboratory:
         A run of the same name with other settings is refused, so that no figure ever comes from the wrong run. Where
         CIFAR lies is no setting.
         """
+        found = self._trained(name, config, data)
+        self.used.append(found.folder)
+        return found
+
+    def _trained(self, name: str, config: TrainConfig, data: Splits | None) -> Trained:
         run = RunFolder(self.folder / name)
         if not run.started and (kept := self._light_run(name, config)) is not None:
             return kept

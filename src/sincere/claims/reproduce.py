@@ -15,6 +15,7 @@ from sincere.claims.claim import Conditions, Outcome
 from sincere.claims.laboratory import Laboratory
 from sincere.claims.record import ClaimResult, Form
 from sincere.claims.registry import check_known, find_claim
+from sincere.claims.run_origins import origins_of
 from sincere.errors import OptionError
 from sincere.runs import provenance
 from sincere.runs.files import write_atomically
@@ -85,6 +86,8 @@ def reproduce(
     origin = provenance(seed=seed)  # before hours of training, in which somebody may commit
     began = perf_counter()
     outcome = claim.run(conditions)
+    if (trained := origins_of(laboratory.used, before=origin["started"])) is not None:
+        origin["runs"] = trained
     result = ClaimResult(
         number=claim.number,
         name=claim.name,
