@@ -284,5 +284,5 @@ def test_a_result_names_the_code_that_it_began_with(tmp_path, monkeypatch):
         return Outcome("reproduced", "", "", (), ())
 
     monkeypatch.setattr(module, "find_claim", lambda name: replace(CLAIMS[0], run=computes))
-    monkeypatch.setattr(module, "provenance", lambda *, seed: {"commit": committed[0]})
-    assert module.reproduce("any", out=tmp_path).provenance == {"commit": "before"}
+    monkeypatch.setattr(module, "provenance", lambda *, seed: {"commit": committed[0], "started": ""})
+    assert module.reproduce("any", out=tmp_path).provenance == {"commit": "before", "started": ""}

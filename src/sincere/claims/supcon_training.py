@@ -174,6 +174,10 @@ def judged_positives(change: Measured, slope: Measured | None) -> tuple[Verdict,
 
 
 def _draw_positives(figure: "Figure", counts: Sequence[int], accuracies: list[Measured]) -> None:
+    label = "top-1 of a linear classifier, % (95 % interval)"
+    if len(counts) == 2:  # a line between two points would claim what lies between
+        draw_intervals(figure, accuracies, label)
+        return
     axis = figure.subplots()
     values = [one.value for one in accuracies]
     reach = [
@@ -183,7 +187,7 @@ def _draw_positives(figure: "Figure", counts: Sequence[int], accuracies: list[Me
     axis.errorbar(counts, values, yerr=reach, marker="o", capsize=4, color=BLUE)
     axis.set_xscale("log", base=2)
     axis.set_xticks(counts, [str(count) for count in counts])
-    axis.set(xlabel="positives of an anchor, at most", ylabel="top-1 of a linear classifier, % (95 % interval)")
+    axis.set(xlabel="positives of an anchor, at most", ylabel=label)
 
 
 SUPCON_TRAINING = (
