@@ -2,6 +2,7 @@
 
     python benchmarks/cpu_memory.py
     python benchmarks/cpu_memory.py --large          # also n = 65,536, a minute or two
+    python benchmarks/cpu_memory.py --authors-sincere PATH --authors-supcon PATH     # see peer_losses.py
 
 Method. Each candidate runs alone in a fresh process, because a peak never comes down again. The process imports
 everything, wakes the thread pool and the matrix library with a product, runs the candidate once on 64 embeddings so
@@ -18,7 +19,7 @@ import resource
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -28,7 +29,8 @@ import torch
 from torch import Tensor
 
 import sincere.functional as SF
-from plain_losses import check_plain_losses, plain_sincere, plain_supcon
+from peer_losses import Peer, add_options, checkouts, peers
+from plain_losses import check_peers, check_plain_losses, plain_sincere, plain_supcon
 from timing import Problem, Row, forward_backward, options_parser, print_table, provenance, write_records
 
 MEBIBYTE = 1 << 20
@@ -62,14 +64,15 @@ class Usage:
 def main() -> None:
     options = parsed_options()
     if options.worker is not None:
-        print(json.dumps(work(**json.loads(options.worker))))
+        print(json.dumps(work(**json.loads(options.worker), known=peers(options))))
         return
     problem = Problem(options.n, options.d, options.classes, options.seed)
-    print(in_fresh_process("check", problem, options.threads)["check"], flush=True)
-    plan = [(name, problem) for name in CANDIDATES]
+    of_peers = checkouts(options)
+    print(in_fresh_process("check", problem, options.threads, of_peers)["check"], flush=True)
+    plan = [(name, problem) for name in (*CANDIDATES, *peers(options))]
     if options.large:
         plan.append(("ours SINCERE", Problem(LARGE, options.d, options.classes, options.seed)))
-    usages = [usage(name, wanted, options.threads) for name, wanted in plan]
+    usages = [usage(name, wanted, options.threads, of_peers) for name, wanted in plan]
     print(
         f"\npeak memory of forward + backward beyond the batch, d = {problem.d}, {problem.classes} classes, float32\n"
     )
@@ -83,33 +86,35 @@ def main() -> None:
 def parsed_options() -> Namespace:
     parser = options_parser(__doc__.splitlines()[0], rounds=None, n=4096)
     parser.add_argument("--large", action="store_true", help=f"also n = {LARGE:,} (a minute or two)")
+    add_options(parser)
     parser.add_argument("--worker", help="used by the benchmark itself: what to measure in this process")
     return parser.parse_args()
 
 
-def usage(name: str, problem: Problem, threads: int) -> Usage:
-    """Extra memory of one candidate, from a fresh process."""
-    found = in_fresh_process(name, problem, threads)
+def usage(name: str, problem: Problem, threads: int, of_peers: Sequence[str] = ()) -> Usage:
+    """Extra memory of one candidate, from a fresh process; `of_peers` are options that say where others' code is."""
+    found = in_fresh_process(name, problem, threads, of_peers)
     return Usage(name, problem.n, found["extra_mib"])
 
 
-def in_fresh_process(name: str, problem: Problem, threads: int) -> dict[str, Any]:
+def in_fresh_process(name: str, problem: Problem, threads: int, of_peers: Sequence[str] = ()) -> dict[str, Any]:
     """What `work` returns there."""
     order = json.dumps({"name": name, "problem": asdict(problem), "threads": threads})
-    command = [sys.executable, str(Path(__file__).resolve()), "--worker", order]
+    command = [sys.executable, str(Path(__file__).resolve()), "--worker", order, *of_peers]
     finished = subprocess.run(command, capture_output=True, text=True)
     if finished.returncode != 0:
         raise RuntimeError(f"{name} at n = {problem.n:,} failed in its process:\n{finished.stderr}")
     return json.loads(finished.stdout.splitlines()[-1])
 
 
-def work(name: str, problem: dict[str, Any], threads: int) -> dict[str, Any]:
-    """In the fresh process: check the plain losses, or measure one candidate."""
+def work(name: str, problem: dict[str, Any], threads: int, known: dict[str, Peer]) -> dict[str, Any]:
+    """In the fresh process: check the losses to compare with, or measure one candidate."""
     torch.set_num_threads(threads)
     wanted = Problem(**problem)
     if name == "check":
-        return {"check": check_plain_losses(wanted)}
-    loss = partial(CANDIDATES[name], temperature=wanted.temperature)
+        return {"check": f"{check_plain_losses(wanted)}\n{check_peers(known, wanted)}"}
+    found = CANDIDATES[name] if name in CANDIDATES else known[name].loss
+    loss = partial(found, temperature=wanted.temperature)
     warm_up(loss, wanted)
     step = forward_backward(loss, *wanted.batch())
     before = peak_resident()

@@ -1,6 +1,7 @@
-"""Speed on a CPU: our losses against the plain ones, a compiled one, and the three products nobody can do without.
+"""Speed on a CPU: our losses against others', plain ones, a compiled one, and three products nobody can do without.
 
 python benchmarks/cpu_speed.py
+python benchmarks/cpu_speed.py --authors-sincere PATH --authors-supcon PATH     # see peer_losses.py
 python benchmarks/cpu_speed.py --n 2048 --rounds 5 --csv speed.csv
 """
 
@@ -14,7 +15,8 @@ import torch
 from torch import Tensor
 
 import sincere.functional as SF
-from plain_losses import check_plain_losses, plain_sincere, plain_supcon
+from peer_losses import Peer, add_options, peers
+from plain_losses import check_peers, check_plain_losses, plain_sincere, plain_supcon
 from timing import (
     Candidate,
     Problem,
@@ -68,7 +70,9 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     problem = Problem(options.n, options.d, options.classes, options.seed)
     print(check_plain_losses(problem))
-    candidates = all_candidates(problem, compiled=not options.no_compile)
+    known = peers(options)
+    print(check_peers(known, problem))
+    candidates = all_candidates(problem, known, compiled=not options.no_compile)
     samples = run_rounds(candidates, rounds=options.rounds, warm_up=options.warm_up)
     print(f"\nforward + backward, n = {problem.n:,}, d = {problem.d}, {problem.classes} classes, float32, ", end="")
     print(f"{options.threads} threads, median of {options.rounds} rounds\n")
@@ -76,17 +80,20 @@ def main() -> None:
     print()
     print_table(target_rows(samples))
     print(noise_in_words(samples))
-    write_records(timing_records("cpu_speed", samples, OURS, problem), options)
+    records = timing_records("cpu_speed", samples, OURS, problem)
+    sources = {name: peer.source for name, peer in known.items()}
+    write_records([{**record, "source": sources.get(str(record["candidate"]), "")} for record in records], options)
 
 
 def parsed_options() -> Namespace:
     parser = options_parser(__doc__.splitlines()[0], rounds=9, n=4096)
     parser.add_argument("--warm-up", type=int, default=2, help="rounds that are dropped (default %(default)s)")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    add_options(parser)
     return parser.parse_args()
 
 
-def all_candidates(problem: Problem, *, compiled: bool) -> dict[str, Candidate]:
+def all_candidates(problem: Problem, known: dict[str, Peer], *, compiled: bool) -> dict[str, Candidate]:
     """Everybody on the same batch."""
     embeddings, labels = problem.batch()
     losses: dict[str, Callable[..., Tensor]] = {
@@ -95,6 +102,7 @@ def all_candidates(problem: Problem, *, compiled: bool) -> dict[str, Candidate]:
         DENSE: partial(SF.sincere, backend="dense"),
         EAGER_SINCERE: plain_sincere,
         EAGER_SUPCON: plain_supcon,
+        **{name: peer.loss for name, peer in known.items()},
     }
     candidates: dict[str, Candidate] = {
         name: forward_backward(loss, embeddings, labels, temperature=problem.temperature)

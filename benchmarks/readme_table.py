@@ -18,6 +18,17 @@ CHART = ROOT / "docs" / "figures" / "gpu_speed"
 START, END = "<!-- figures: start, written by benchmarks/readme_table.py -->", "<!-- figures: end -->"
 VARIANTS_START = "<!-- variants: start, written by benchmarks/readme_table.py -->"
 VARIANTS_END = "<!-- variants: end -->"
+LABELS = {
+    "ours SINCERE": "**`sincere`, SINCERE**",
+    "ours SupCon": "**`sincere`, SupCon**",
+    "authors' SINCERE": "SINCERE, its authors' code",
+    "authors' SupCon": "SupCon, its authors' code",
+    "pytorch-metric-learning SupCon": "SupCon, a library",
+    "eager SINCERE": "SINCERE as short n×n code",
+    "eager SupCon": "SupCon as short n×n code",
+    "compiled dense SINCERE": "SINCERE as n×n code under torch.compile",
+    "three products": "three n×n×d matrix products and nothing else",
+}
 
 
 def rows_of(name: str) -> list[dict[str, str]]:
@@ -34,25 +45,20 @@ def speed_and_memory() -> str:
         f"Forward + backward of n = {int(first['n']):,} float32 embeddings, d = {first['d']}, "
         f"{first['classes']} classes, on {first['threads']} cores of an {first['processor']} "
         f"(torch {first['torch']}, seed {first['seed']}, median of {first['rounds']} interleaved rounds; "
-        "p20 to p80 of the ratio in brackets; `make bench`):",
+        "p20 to p80 of the ratio in brackets; `make bench`, which takes the authors' code too where "
+        "[it is told where that is](benchmarks/README.md)):",
         "",
         "| | time, × ours | extra memory |",
         "|---|---|---|",
     ]
-    names = ["ours SINCERE", "ours SupCon", "eager SINCERE", "eager SupCon", "compiled dense SINCERE", "three products"]
-    labels = {
-        "ours SINCERE": "**`sincere`, SINCERE**",
-        "ours SupCon": "**`sincere`, SupCon**",
-        "eager SINCERE": "SINCERE as n×n code",
-        "eager SupCon": "SupCon as n×n code",
-        "compiled dense SINCERE": "SINCERE as n×n code under torch.compile",
-        "three products": "three n×n×d matrix products and nothing else",
-    }
-    for name in names:
+    for name, label in LABELS.items():
+        if name not in speed:
+            continue
         row = speed[name]
         extra = f"{float(memory[name]['extra_mib']):.0f} MiB" if name in memory else "–"
-        spread = "" if name == names[0] else f" ({float(row['ratio_p20']):.1f}–{float(row['ratio_p80']):.1f})"
-        lines.append(f"| {labels[name]} | {float(row['ratio']):.2f}{spread} | {extra} |")
+        spread = "" if row is first else f" ({float(row['ratio_p20']):.1f}–{float(row['ratio_p80']):.1f})"
+        version = f" ({row['source']})" if row["source"] else ""
+        lines.append(f"| {label}{version} | {float(row['ratio']):.2f}{spread} | {extra} |")
     return "\n".join(lines)
 
 
