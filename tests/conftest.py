@@ -33,3 +33,21 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(autouse=True)
 def seeded():
     torch.manual_seed(0)
+
+
+@pytest.fixture(params=["device", "dtype"])
+def set_default(request):
+    """Calls a function with another default; "meta", where tensors have no values, stands in for a GPU."""
+
+    def call(function, *arguments, **options):
+        try:
+            if request.param == "device":
+                torch.set_default_device("meta")
+            else:
+                torch.set_default_dtype(torch.float64)
+            return function(*arguments, **options)
+        finally:
+            torch.set_default_device(None)
+            torch.set_default_dtype(torch.float32)
+
+    return call

@@ -1,30 +1,11 @@
 """Programs that set torch's default device or dtype: data, training and models are the same there."""
 
-import pytest
 import torch
 
 import sincere
 from sincere.data import open_data
 from sincere.train import train
 from small_runs import small_config, small_splits
-
-
-@pytest.fixture(params=["device", "dtype"])
-def set_default(request):
-    """Calls a function with another default; "meta", where tensors have no values, stands in for a GPU."""
-
-    def call(function, *arguments, **options):
-        try:
-            if request.param == "device":
-                torch.set_default_device("meta")
-            else:
-                torch.set_default_dtype(torch.float64)
-            return function(*arguments, **options)
-        finally:
-            torch.set_default_device(None)
-            torch.set_default_dtype(torch.float32)
-
-    return call
 
 
 def test_a_run_is_the_same(set_default, tmp_path):

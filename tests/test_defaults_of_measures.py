@@ -111,24 +111,6 @@ def plain(package, name):
     return MEASURES[package][name]()
 
 
-@pytest.fixture(params=["device", "dtype"])
-def set_default(request):
-    """Calls a function with another default; "meta", where tensors have no values, stands in for a GPU."""
-
-    def call(function, *arguments, **options):
-        try:
-            if request.param == "device":
-                torch.set_default_device("meta")
-            else:
-                torch.set_default_dtype(torch.float64)
-            return function(*arguments, **options)
-        finally:
-            torch.set_default_device(None)
-            torch.set_default_dtype(torch.float32)
-
-    return call
-
-
 @pytest.mark.parametrize(
     ("package", "name"), [(package, name) for package, calls in MEASURES.items() for name in calls]
 )
