@@ -2,7 +2,7 @@
 
 python benchmarks/cpu_speed.py
 python benchmarks/cpu_speed.py --authors-sincere PATH --authors-supcon PATH     # see peer_losses.py
-python benchmarks/cpu_speed.py --n 2048 --rounds 5 --csv speed.csv
+python benchmarks/cpu_speed.py --n 512 2048 --rounds 5 --csv speed.csv
 """
 
 import shutil
@@ -37,6 +37,9 @@ from timing import (
 OURS, OUR_SUPCON, DENSE = "ours SINCERE", "ours SupCon", "ours SINCERE, dense"
 EAGER_SINCERE, EAGER_SUPCON = "eager SINCERE", "eager SupCon"
 COMPILED, PRODUCTS = "compiled dense SINCERE", "three products"
+SIZES = [256, 1024, 4096]  # two of each class at least: without positives some peers are NaN
+TARGET_AT = 4096
+SHORT, MORE_ROUNDS = 4096, 10  # steps of a millisecond need, and can have, more rounds
 
 
 @dataclass(frozen=True)
@@ -68,27 +71,36 @@ TARGETS = (
 def main() -> None:
     options = parsed_options()
     torch.set_num_threads(options.threads)
-    problem = Problem(options.n, options.d, options.classes, options.seed)
-    print(check_plain_losses(problem))
-    known = peers(options)
-    print(check_peers(known, problem))
-    candidates = all_candidates(problem, known, compiled=not options.no_compile)
-    samples = run_rounds(candidates, rounds=options.rounds, warm_up=options.warm_up)
-    print(f"\nforward + backward, n = {problem.n:,}, d = {problem.d}, {problem.classes} classes, float32, ", end="")
-    print(f"{options.threads} threads, median of {options.rounds} rounds\n")
-    print_table(timing_rows(timings(samples, OURS), OURS))
-    print()
-    print_table(target_rows(samples))
-    print(noise_in_words(samples))
-    records = timing_records("cpu_speed", samples, OURS, problem)
+    known, records = peers(options), []
+    for n in options.n:
+        problem = Problem(n, options.d, options.classes, options.seed)
+        records += measured(problem, known, options)
     sources = {name: peer.source for name, peer in known.items()}
     write_records([{**record, "source": sources.get(str(record["candidate"]), "")} for record in records], options)
 
 
+def measured(problem: Problem, known: dict[str, Peer], options: Namespace) -> list[Row]:
+    """Everybody on one batch: printed, and as records."""
+    print(check_plain_losses(problem))
+    print(check_peers(known, problem))
+    candidates = all_candidates(problem, known, compiled=problem.n == max(options.n) and not options.no_compile)
+    rounds = options.rounds * (MORE_ROUNDS if problem.n < SHORT else 1)
+    samples = run_rounds(candidates, rounds=rounds, warm_up=options.warm_up)
+    print(f"\nforward + backward, n = {problem.n:,}, d = {problem.d}, {problem.classes} classes, float32, ", end="")
+    print(f"{options.threads} threads, median of {rounds} rounds\n")
+    print_table(timing_rows(timings(samples, OURS), OURS))
+    if problem.n == TARGET_AT:
+        print()
+        print_table(target_rows(samples))
+    print(noise_in_words(samples) + "\n")
+    return timing_records("cpu_speed", samples, OURS, problem)
+
+
 def parsed_options() -> Namespace:
-    parser = options_parser(__doc__.splitlines()[0], rounds=9, n=4096)
+    parser = options_parser(__doc__.splitlines()[0], rounds=9)
+    parser.add_argument("--n", type=int, nargs="+", default=SIZES, help="embeddings in a batch (default %(default)s)")
     parser.add_argument("--warm-up", type=int, default=2, help="rounds that are dropped (default %(default)s)")
-    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out, else at the largest n")
     add_options(parser)
     return parser.parse_args()
 

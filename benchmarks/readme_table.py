@@ -37,28 +37,29 @@ def rows_of(name: str) -> list[dict[str, str]]:
 
 
 def speed_and_memory() -> str:
-    """One batch of 4,096 against the code people write, as ratios of one run."""
-    speed = {row["candidate"]: row for row in rows_of("cpu_speed.csv")}
+    """Batches of several sizes against others' code and the code people write, as ratios of one run."""
+    speed = {(row["candidate"], int(row["n"])): row for row in rows_of("cpu_speed.csv")}
     memory = {row["candidate"]: row for row in rows_of("cpu_memory.csv") if row["n"] == "4096"}
-    first = speed["ours SINCERE"]
+    sizes = sorted({n for _, n in speed})
+    first = speed["ours SINCERE", sizes[-1]]
     lines = [
-        f"Forward + backward of n = {int(first['n']):,} float32 embeddings, d = {first['d']}, "
-        f"{first['classes']} classes, on {first['threads']} cores of an {first['processor']} "
-        f"(torch {first['torch']}, seed {first['seed']}, median of {first['rounds']} interleaved rounds; "
-        "p20 to p80 of the ratio in brackets; `make bench`, which takes the authors' code too where "
-        "[it is told where that is](benchmarks/README.md)):",
+        f"Forward + backward of n float32 embeddings, d = {first['d']}, {first['classes']} classes, on "
+        f"{first['threads']} cores of an {first['processor']}: time as a multiple of ours, and peak memory beyond the "
+        f"batch (torch {first['torch']}, seed {first['seed']}, median of {first['rounds']} interleaved rounds or more; "
+        "`make bench`, which takes the authors' code too where [it is told where that is](benchmarks/README.md)):",
         "",
-        "| | time, × ours | extra memory |",
-        "|---|---|---|",
+        f"| | {' | '.join(f'n = {n:,}' for n in sizes)} | memory, n = 4,096 |",
+        "|---" * (len(sizes) + 2) + "|",
     ]
     for name, label in LABELS.items():
-        if name not in speed:
+        found = [speed.get((name, n)) for n in sizes]
+        last = found[-1]
+        if last is None:
             continue
-        row = speed[name]
+        version = f" ({last['source']})" if last["source"] else ""
+        times = ["–" if row is None else f"{float(row['ratio']):.2f}" for row in found]
         extra = f"{float(memory[name]['extra_mib']):.0f} MiB" if name in memory else "–"
-        spread = "" if row is first else f" ({float(row['ratio_p20']):.1f}–{float(row['ratio_p80']):.1f})"
-        version = f" ({row['source']})" if row["source"] else ""
-        lines.append(f"| {label}{version} | {float(row['ratio']):.2f}{spread} | {extra} |")
+        lines.append(f"| {label}{version} | {' | '.join(times)} | {extra} |")
     return "\n".join(lines)
 
 

@@ -55,4 +55,4 @@ class Place:
         return self.backend == "triton"
 
 
-ON_CPU = [Place(backend) for backend in BACKENDS]
+ON_CPU = [Place(backend) for backend in (*BACKENDS, "auto")]

@@ -5,6 +5,7 @@ import os
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from sincere.errors import OptionError
 from sincere.losses.backends import dense, operators, transforms
@@ -20,6 +21,10 @@ SMALL_FOR_KERNELS = 4096 * 4096
 WIDEST_FOR_KERNELS = 1024
 KERNEL_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 INTEGER_LABELS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+# Embeddings up to which a CPU is done soonest with everything at once, and its gradient by hand (small.py).
+WHOLE_ON_CPU = 896
+PLAIN_REDUCTIONS = ("mean", "mean_all", "sum")
+LARGEST_MARGIN = 30.0  # its exponential, too, is taken without care
 # Looked up once: a graph that torch.compile traces may not ask.
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 CAPABILITIES: dict[int | None, tuple[int, int]] = {}
@@ -55,6 +60,25 @@ def kernels_take_whole_loss(embeddings: Tensor, labels: Tensor, settings: Settin
     if labels.device != embeddings.device or transforms.are_active(embeddings):
         return False
     return runs_kernels(embeddings.device, settings.backend == "triton")
+
+
+def small_takes_whole_loss(embeddings: Tensor, labels: Tensor, settings: Settings, margin: float) -> bool:
+    """Is it a small, ordinary batch on a CPU, of which nobody but autograd will ask anything?"""
+    if settings.backend != "auto" or settings.gather or settings.include_batch or settings.check_finite:
+        return False
+    if settings.similarity != "cosine" or not settings.bounded or abs(margin) > LARGEST_MARGIN:
+        return False
+    if settings.reduction not in PLAIN_REDUCTIONS or settings.weights is not None:
+        return False
+    if type(embeddings) not in (Tensor, Parameter) or type(labels) is not Tensor or embeddings.ndim not in (2, 3):
+        return False
+    if embeddings.device.type != "cpu" or labels.device.type != "cpu" or not embeddings.is_floating_point():
+        return False
+    if labels.ndim != 1 or labels.shape[0] != embeddings.shape[0] or labels.dtype not in INTEGER_LABELS:
+        return False
+    if embeddings.numel() == 0 or embeddings.shape[:-1].numel() > WHOLE_ON_CPU:
+        return False
+    return not (transforms.are_active(embeddings) or transforms.hide_values(embeddings))
 
 
 def _plain_weights(weights: object, embeddings: Tensor, labels: Tensor) -> bool:
