@@ -136,6 +136,14 @@ def test_a_graph_that_is_kept_can_be_gone_through_twice():
     torch.testing.assert_close(once, 3 * value_and_gradient(SF.sincere, z, labels, backend="dense")[1])
 
 
+def test_several_gradients_at_once():
+    """As torch.autograd.functional.jacobian(vectorize=True) asks for them."""
+    z, labels = torch.randn(8, 4, requires_grad=True), torch.arange(8) % 2
+    scales = torch.tensor([1.0, -2.0, 0.0])
+    (found,) = torch.autograd.grad(SF.supcon(z, labels), z, scales, is_grads_batched=True)
+    torch.testing.assert_close(found, scales.view(3, 1, 1) * value_and_gradient(SF.supcon, z, labels)[1])
+
+
 def test_no_gradient_is_computed_where_none_is_wanted(monkeypatch):
     monkeypatch.setattr(small.Pairs, "gradient", None)  # a call would fail
     z, labels = torch.randn(8, 4), torch.arange(8) % 2
