@@ -6,6 +6,7 @@ from sincere.checks import did_you_mean
 from sincere.claims.batch_sums import BATCH_SUMS
 from sincere.claims.claim import Claim
 from sincere.claims.class_sizes import CLASS_SIZES
+from sincere.claims.confusions import CONFUSIONS
 from sincere.claims.cost import COST
 from sincere.claims.encoder_share import ENCODER_SHARE
 from sincere.claims.gradients import GRADIENTS
@@ -29,6 +30,7 @@ CLAIMS: tuple[Claim, ...] = tuple(
         (
             *SINCERE_LOSSES,
             *SINCERE_ACCURACY,
+            *CONFUSIONS,
             *SUPCON_TRAINING,
             *OTHER_MODALITIES,
             *MANY_LABELS,

@@ -1,4 +1,4 @@
-"""Claims 11 to 13: as accurate as SupCon, confused by the same, robust to the same rates (SINCERE, 4.2 and 4.3)."""
+"""Claims 11 and 13: as accurate as SupCon, and robust to the same learning rates (SINCERE, 4.2 and 4.3)."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -119,75 +119,6 @@ def _draw_accuracies(figure: "Figure", measured: list[Measured]) -> None:
     axis.set(xlabel=f"top-1 of a linear classifier, % (95 % interval{diamond})", ylim=(len(shown) - 0.5, -0.5))
 
 
-def figure_a1(conditions: Conditions) -> Outcome:
-    """Which classes are taken for which, under both losses."""
-    one = experiments(conditions)[0]
-    matrices = {
-        loss: sum(one.evaluation(run).confusion(one.probe).double() for run in one.runs(loss)) / len(one.seeds)
-        for loss in BOTH
-    }
-    a, b = (torch.as_tensor(matrices[loss]) for loss in BOTH)
-    names = one.evaluation(one.run("sincere", one.seeds[0])).class_names
-    shares = [_shares(matrix) for matrix in (a, b)]
-    largest = float((shares[0] - shares[1]).abs().max())
-    off = ~torch.eye(len(names), dtype=torch.bool)
-    correlation = _correlation(a[off], b[off])
-    top = {loss: _most_confused(matrix, names) for loss, matrix in zip(BOTH, (a, b), strict=True)}
-    similar = largest <= 0.05
-    verdict: Verdict = "reproduced" if similar else "partly" if correlation > 0.5 else "not reproduced"
-    told = f"Most confused: {top['sincere']} with SINCERE, {top['supcon']} with SupCon."
-    rows = [
-        {"row": names[i], "column": names[j], "sincere": float(a[i, j]), "supcon": float(b[i, j])}
-        for i in range(len(names))
-        for j in range(len(names))
-    ]
-    return Outcome(
-        verdict,
-        f"Criterion: no cell of the two matrices, in shares of the row's class, differs by more than 5 points. {told}",
-        f"{one.title}; linear classifier; mean over {len(one.seeds)} seed(s)",
-        (
-            Measured("largest difference of a cell, share of its class", largest, n=f"{len(names)}² cells"),
-            Measured("correlation of the errors off the diagonal", correlation, n=f"{int(off.sum())} cells"),
-        ),
-        tuple(rows),
-        lambda figure: _draw_confusions(
-            figure, [torch.as_tensor(matrices[loss]) for loss in ("supcon", "sincere")], names
-        ),
-    )
-
-
-def _shares(matrix: Tensor) -> Tensor:
-    return matrix / matrix.sum(dim=1, keepdim=True).clamp(min=1)
-
-
-def _correlation(a: Tensor, b: Tensor) -> float:
-    """0 where one of them does not vary, as with no errors at all."""
-    if float(a.std()) == 0 or float(b.std()) == 0:
-        return 0.0
-    return float(torch.corrcoef(torch.stack([a, b]))[0, 1])
-
-
-def _most_confused(matrix: Tensor, names: tuple[str, ...]) -> str:
-    """Of both directions together."""
-    both = matrix + matrix.T
-    both.fill_diagonal_(-1)
-    i, j = divmod(int(both.argmax()), len(names))
-    return f"{names[min(i, j)]} and {names[max(i, j)]}"
-
-
-def _draw_confusions(figure: "Figure", matrices: list[Tensor], names: tuple[str, ...]) -> None:
-    axes = figure.subplots(1, 2)
-    errors = [100 * _shares(matrix).fill_diagonal_(0) for matrix in matrices]
-    highest = max(1.0, *(float(found.max()) for found in errors))  # one scale for both
-    for axis, title, found in zip(axes, ("SupCon", "SINCERE"), errors, strict=True):
-        image = axis.imshow(found.tolist(), cmap="cividis", vmin=0, vmax=highest)
-        axis.set(title=title, xlabel="taken for", ylabel="is")
-        if len(names) <= 20:
-            axis.set_xticks(range(len(names)), names, rotation=90 if max(map(len, names)) > 2 else 0)
-            axis.set_yticks(range(len(names)), names)
-    figure.colorbar(image, ax=axes, label="% of the class taken for another", shrink=0.8)
-
-
 def learning_rates(conditions: Conditions) -> Outcome:
     """Accuracy over the paper's learning rates."""
     one = cifar(conditions, 10) if conditions.on_cifar else digits(conditions, seeds=1)
@@ -271,15 +202,6 @@ SINCERE_ACCURACY = (
         table_2,
         ("cifar10", "cifar100"),
         one_will_do=True,
-    ),
-    Claim(
-        12,
-        "figure-a1",
-        f"{SECTION}, Figure A.1",
-        "both losses confuse the same classes",
-        "CIFAR-10: very similar confusion matrices, cat and dog most confused",
-        figure_a1,
-        ("cifar10",),
     ),
     Claim(
         13,
