@@ -1,5 +1,7 @@
 """Where the tiled backend overtakes the dense one: the size that `SMALL_ON_CPU` and `SMALL_ON_GPU` should say.
 
+On a CPU also where it overtakes losses that are computed whole, for `WHOLE_ON_CPU`.
+
 python benchmarks/crossover.py
 python benchmarks/crossover.py --device cuda --max-n 16384
 """
@@ -13,7 +15,8 @@ import torch
 
 import sincere.functional as SF
 from plain_losses import check_plain_losses
-from sincere.losses.backends.select import SMALL_ON_CPU, SMALL_ON_GPU
+from sincere.losses.backends import select
+from sincere.losses.backends.select import SMALL_ON_CPU, SMALL_ON_GPU, WHOLE_ON_CPU
 from timing import (
     Problem,
     Row,
@@ -53,7 +56,7 @@ def main() -> None:
     small = SMALL_ON_GPU if torch.device(options.device).type == "cuda" else SMALL_ON_CPU
     ratios = [ratio(samples, "tiled", "dense").median for samples in found]
     print(f"\n{crossing_in_words([problem.n for problem in problems], ratios)}")
-    print(f"the selection switches at n = {isqrt(small):,}")
+    print(f"the selection switches at n = {isqrt(small):,}, and for whole losses on a CPU at {WHOLE_ON_CPU:,}")
     measured = list(zip(problems, found, strict=True))
     print(noise_in_words({f"{name} at {problem.n}": s[name] for problem, s in measured for name in s}))
     records = [record for problem, s in measured for record in timing_records("crossover", s, "dense", problem)]
@@ -70,11 +73,15 @@ def parsed_options() -> Namespace:
 
 
 def samples_of(loss: str, problem: Problem, rounds: int) -> Samples:
-    """Dense and tiled on one batch; short calls are repeated until a sample is long enough to trust."""
+    """Each way on one batch; short calls are repeated until a sample is long enough to trust."""
     embeddings, labels = problem.batch()
+    ways = {"dense": "dense", "tiled": "tiled"}
+    if torch.device(problem.device).type == "cpu":
+        select.WHOLE_ON_CPU = problem.n  # so that "auto" computes it whole at any size
+        ways["whole"] = "auto"
     steps = {
-        backend: forward_backward(LOSSES[loss], embeddings, labels, temperature=problem.temperature, backend=backend)
-        for backend in ("dense", "tiled")
+        name: forward_backward(LOSSES[loss], embeddings, labels, temperature=problem.temperature, backend=backend)
+        for name, backend in ways.items()
     }
     run_rounds(steps, rounds=1, warm_up=1, device=problem.device)
     fastest = min(elapsed(step, repeats=3, device=problem.device) for step in steps.values())
@@ -83,8 +90,9 @@ def samples_of(loss: str, problem: Problem, rounds: int) -> Samples:
 
 
 def row_of(problem: Problem, samples: Samples) -> Row:
-    """A size, both times, and how much longer the tiled backend takes."""
+    """A size, the times, and how much longer the tiled backend takes."""
     seen = ratio(samples, "tiled", "dense")
+    whole = {"tiled/whole": ratio(samples, "tiled", "whole").median} if "whole" in samples else {}
     return {
         "n": problem.n,
         "classes": problem.classes,
@@ -93,6 +101,7 @@ def row_of(problem: Problem, samples: Samples) -> Row:
         "tiled/dense": seen.median,
         "p20": seen.p20,
         "p80": seen.p80,
+        **whole,
     }
 
 

@@ -15,7 +15,7 @@ from sincere.losses.backends.select import kernels_take_whole_loss, row_statisti
 from sincere.losses.options import LossOptions, Settings, settings_from
 from sincere.losses.pairs import make_pairs
 from sincere.losses.reduction import reduce_over_anchors
-from sincere.losses.statistics import Combination, RowStatistics
+from sincere.losses.statistics import Combination, per_anchor, valid_anchors
 
 
 @dataclass(frozen=True)
@@ -51,23 +51,3 @@ def _from_statistics(combination: Combination, batch: Batch, settings: Settings)
     pairs = make_pairs(batch.embeddings, batch.labels, batch.contrast_embeddings, batch.contrast_labels, settings)
     stats = row_statistics(pairs, *combination.wanted, margin=combination.margin)
     return reduce_over_anchors(per_anchor(combination, stats), valid_anchors(combination, stats), pairs)
-
-
-def per_anchor(combination: Combination, stats: RowStatistics) -> Tensor:
-    """ℓ of every anchor; meaningless where there is no positive."""
-    terms = [_times(combination.coefficient(name), stats[name]) for name in combination.wanted]
-    if combination.log_positives:
-        terms.append(_times(combination.log_positives, stats.weight_sum.log()))
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return total + combination.constant if combination.constant else total
-
-
-def valid_anchors(combination: Combination, stats: RowStatistics) -> Tensor:
-    """Which anchors carry a loss."""
-    return stats.has_positive & (stats.num_neg > 0) if combination.needs_negatives else stats.has_positive
-
-
-def _times(coefficient: float, values: Tensor) -> Tensor:
-    return values if coefficient == 1 else coefficient * values

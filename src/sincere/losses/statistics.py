@@ -69,3 +69,24 @@ class Combination:
         """What `numbers` gave."""
         names = [*get_args(Statistic), "log_positives", "constant", "margin"]
         return cls(**dict(zip(names, numbers, strict=False)), needs_negatives=bool(numbers[-1]))
+
+
+def per_anchor(combination: Combination, stats: RowStatistics) -> Tensor:
+    """ℓ of every anchor; meaningless where there is no positive."""
+    terms = [times(combination.coefficient(name), stats[name]) for name in combination.wanted]
+    if combination.log_positives:
+        terms.append(times(combination.log_positives, stats.weight_sum.log()))
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total + combination.constant if combination.constant else total
+
+
+def valid_anchors(combination: Combination, stats: RowStatistics) -> Tensor:
+    """Which anchors carry a loss."""
+    return stats.has_positive & (stats.num_neg > 0) if combination.needs_negatives else stats.has_positive
+
+
+def times(coefficient: float, values: Tensor) -> Tensor:
+    """Without an operation where there is nothing to multiply."""
+    return values if coefficient == 1 else coefficient * values
