@@ -37,6 +37,7 @@ PAPER = {
         "warmup_start_lr": 0.0005,
         "end_lr": 0.0005,
         "cosine_from": "warmup",
+        "power": 1.0,
     },
 }
 OPTIMIZER = {"name": "sgd", "lr": 0.5, "momentum": 0.9, "nesterov": False, "weight_decay": 0.0001, "decay": "all"}

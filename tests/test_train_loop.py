@@ -297,8 +297,18 @@ def test_simplex_vertices_are_a_regular_simplex(classes, dim):
     vertices = simplex_vertices(classes, dim).double()
     expected = torch.full((classes, classes), -1 / (classes - 1), dtype=torch.float64).fill_diagonal_(1.0)
     torch.testing.assert_close(vertices @ vertices.T, expected, rtol=0, atol=1e-6)
-    logits = SimplexClassifier(dim, classes, temperature=0.1)(3 * vertices.float())
+    classifier = SimplexClassifier(dim, classes, temperature=0.1)
+    logits = classifier(3 * classifier.vertices)
     torch.testing.assert_close(logits, 10 * expected.float(), rtol=0, atol=1e-5)
+
+
+def test_a_fixed_simplex_lies_anywhere():
+    """Features behind a ReLU are in reach of every vertex, and another seed has another simplex."""
+    torch.manual_seed(0)
+    one, other = (SimplexClassifier(512, 100, temperature=0.1).vertices for _ in range(2))
+    assert not torch.allclose(one, other, atol=0.01)
+    nearest = F.normalize(one.relu(), dim=1)  # of all vectors without negative coordinates
+    assert ((nearest * one).sum(dim=1) > 0.6).all()
 
 
 def test_simplex_needs_room():

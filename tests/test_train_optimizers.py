@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from sincere.errors import OptionError
 from sincere.train.config import OptimizerConfig, ScheduleConfig
 from sincere.train.lars import LARS
 from sincere.train.muon import Muon, orthogonalised
@@ -310,6 +311,24 @@ def test_a_warm_up_that_takes_the_whole_run(cosine_from, goal):
     config = ScheduleConfig(warmup_epochs=2, warmup_start_lr=0.2, end_lr=0.1, cosine_from=cosine_from)
     found = [learning_rate(config, 1.0, step=step, steps_per_epoch=1, epochs=2) for step in range(2)]
     assert found == pytest.approx([0.2, (0.2 + goal) / 2])
+
+
+@pytest.mark.parametrize("power", [1.0, 5.0, 0.5])
+def test_a_rate_that_falls_with_a_power_of_what_is_left(power):
+    """Graf et al.'s code has ((N − i)/N)^5; here the last step stands at the end of it."""
+    config = ScheduleConfig("polynomial", warmup_epochs=1, end_lr=0.1, power=power)
+    found = [learning_rate(config, 1.0, step=step, steps_per_epoch=4, epochs=3) for step in range(12)]
+    expected = [0.0, 0.25, 0.5, 0.75] + [0.1 + 0.9 * ((7 - step) / 7) ** power for step in range(8)]
+    assert found == pytest.approx(expected)
+
+
+def test_powers_belong_to_polynomials():
+    with pytest.raises(OptionError, match="power must be positive: got 0"):
+        ScheduleConfig("polynomial", power=0.0)
+    with pytest.raises(OptionError, match=r'power belongs to shape="polynomial": got \'cosine\''):
+        ScheduleConfig(power=2.0)
+    with pytest.raises(OptionError, match=r'cosine_from="start" belongs to shape="cosine"'):
+        ScheduleConfig("polynomial", cosine_from="start")
 
 
 def test_schedules_to_the_step():

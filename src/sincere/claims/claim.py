@@ -1,6 +1,6 @@
 """A claim of a paper: what it says, and how to find out."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,8 @@ from sincere.errors import InputError, OptionError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from sincere.claims.experiments import Planned
 
 Row = Mapping[str, Any]
 
@@ -64,6 +66,7 @@ class Claim:
     needs: data sets that the fast and the full form read from the user's disk.
     one_will_do: is there a result, if half of one, from any one of them?
     full_without_data: has the full form something else to run where they are not given?
+    runs: those that it trains, for claims whose runs are long enough to be trained one by one.
     """
 
     number: int
@@ -75,6 +78,7 @@ class Claim:
     needs: tuple[str, ...] = ()
     one_will_do: bool = False
     full_without_data: bool = False
+    runs: "Callable[[Conditions], Iterator[Planned]] | None" = None
 
     def check_data(self, conditions: Conditions) -> None:
         """Refuse what has not the data that it needs, before anything is trained; and CIFAR for a quick form."""

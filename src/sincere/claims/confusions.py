@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sincere.claims.claim import Claim, Conditions, Outcome
-from sincere.claims.experiments import BOTH, experiments
+from sincere.claims.experiments import BOTH, both_losses, experiments
 from sincere.claims.objectives import DRAWS
 from sincere.claims.record import Measured, Verdict
 from sincere.claims.sincere_losses import SECTION
@@ -130,5 +130,6 @@ CONFUSIONS = (
         "CIFAR-10: very similar confusion matrices, cat and dog most confused",
         figure_a1,
         ("cifar10",),
+        runs=both_losses,
     ),
 )

@@ -41,11 +41,14 @@ class Experiment:
         """Trained with one loss from one seed."""
         return self.variant(f"{loss}-{seed}", self.config(loss, seed))
 
+    def folder_of(self, name: str) -> str:
+        """Of a run by its name within this experiment: of the fast form another than of the full one."""
+        return f"{self.data}{'-fast' if self.conditions.form == 'fast' else ''}-{name}"
+
     def variant(self, name: str, config: TrainConfig) -> Trained:
         """Trained with any other settings, under a name of its own."""
-        name = f"{self.data}{'-fast' if self.conditions.form == 'fast' else ''}-{name}"
-        self.conditions.say(f"run {name}")
-        run = self.conditions.laboratory.trained(name, config)
+        self.conditions.say(f"run {self.folder_of(name)}")
+        run = self.conditions.laboratory.trained(self.folder_of(name), config)
         if self.conditions.on_cifar:
             self.evaluation(run)  # now, not after the next run: only what is evaluated can be made light
         return run
@@ -65,6 +68,31 @@ class Experiment:
     def rows_of_a_batch(self) -> int:
         """Embeddings that meet in one batch."""
         return self.plain.batches.size * self.plain.views.count
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run that a claim will ask for, so that runs can be trained one by one (`reproduce/make_runs.py`)."""
+
+    experiment: Experiment
+    name: str
+    config: TrainConfig
+
+    @property
+    def folder(self) -> str:
+        return self.experiment.folder_of(self.name)
+
+    def trained(self) -> Trained:
+        """And evaluated, on CIFAR."""
+        return self.experiment.variant(self.name, self.config)
+
+
+def both_losses(conditions: Conditions) -> Iterator[Planned]:
+    """The runs of `experiments`, of each data set and seed both losses together."""
+    for one in experiments(conditions):
+        for seed in one.seeds:
+            for loss in BOTH:
+                yield Planned(one, f"{loss}-{seed}", one.config(loss, seed))
 
 
 def experiments(conditions: Conditions) -> tuple[Experiment, ...]:

@@ -1,15 +1,16 @@
 """Claims 21 and 22: errors of cross-entropy, a fixed simplex and SupCon, and how close they come to the simplex."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sincere.claims.claim import Claim, Conditions, Outcome
-from sincere.claims.experiments import Experiment, cifar, few_digits
+from sincere.claims.experiments import Experiment, Planned, cifar, few_digits
 from sincere.claims.objectives import Side, accuracy, contrastive, counted, difference, objective
 from sincere.claims.pictures import COLOURS
 from sincere.claims.record import Measured, Verdict
 from sincere.claims.statistics import covers_zero, over_seeds, with_fisher_interval
-from sincere.train import OptimizerConfig, ScheduleConfig, ViewsConfig
+from sincere.train import BatchesConfig, HeadConfig, OptimizerConfig, ScheduleConfig, ViewsConfig
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,32 +45,75 @@ class Errors:
 def trained_objectives(conditions: Conditions) -> Errors:
     """Three objectives, each with random views and with none, from the same weights and over the same epochs."""
     one = experiment(conditions)
-    sides = {}
-    for name, settings in OBJECTIVES.items():
-        for augmented in (True, False):
-            views = one.plain.views if augmented else ViewsConfig("none", count=2)
-            loss = contrastive("supcon", one)
-            run = f"{name.replace(' ', '-')}-{'views' if augmented else 'no-views'}"
-            sides[name, augmented] = objective(one, run, name, loss=loss, views=views, **settings)
+    sides = {
+        (name, augmented): objective(one, _run(name, augmented), name, **_settings(one, name, augmented))
+        for name in OBJECTIVES
+        for augmented in (True, False)
+    }
     return Errors(one, sides)
 
 
+def planned_objectives(conditions: Conditions) -> Iterator[Planned]:
+    """The runs of `trained_objectives`, all of one seed before the next one's."""
+    one = experiment(conditions)
+    for seed in one.seeds:
+        for name in OBJECTIVES:
+            for augmented in (True, False):
+                config = replace(one.plain, seed=seed, **_settings(one, name, augmented))
+                yield Planned(one, f"{_run(name, augmented)}-{seed}", config)
+
+
+def _run(name: str, augmented: bool) -> str:
+    return f"{name.replace(' ', '-')}-{'views' if augmented else 'no-views'}"
+
+
+def _settings(one: Experiment, name: str, augmented: bool) -> dict[str, Any]:
+    """What an objective changes of the plain configuration."""
+    views = one.plain.views if augmented else ViewsConfig("none", count=one.plain.views.count)
+    return {"loss": contrastive("supcon", one), "views": views, **OBJECTIVES[name]}
+
+
 def experiment(conditions: Conditions) -> Experiment:
-    """CIFAR-100 with what supervised networks train with, for all objectives alike; or few digits."""
+    """CIFAR-100 for all objectives alike: as the paper's authors train, or, fast, as supervised networks usually do.
+
+    Or few digits.
+    """
     if not conditions.on_cifar:
         return few_digits(conditions)
     one = cifar(conditions, 100)
-    epochs = min(100, one.plain.epochs)
-    plain = replace(
-        one.plain,
-        views=ViewsConfig("plain", count=2, options={"hole": False}),
-        optimizer=OptimizerConfig("sgd", lr=0.1, momentum=0.9, nesterov=True, weight_decay=5e-4),
-        schedule=ScheduleConfig(warmup_epochs=2),
-        epochs=epochs,
-    )
-    encoder = "ResNet-18" if conditions.full else "short_cnn (the paper: ResNet-18)"
-    title = f"CIFAR-100, {encoder}, {epochs} epochs, batch 512, shift and flip"
+    settings, title = _as_the_authors() if conditions.full else _as_usual(one.plain.epochs)
+    plain = replace(one.plain, **settings)
     return replace(one, data=f"{one.data}-graf", title=title, plain=plain, probe="linear", seeds=(0, 1, 2))
+
+
+def _as_the_authors() -> tuple[dict[str, Any], str]:
+    """Settings of the authors' code (plus-rkwitt/py_supcon_vs_ce, run_exp_performance.py) but for the length.
+
+    One view, no projection head: SupCon works on normalised features, cross-entropy on features as they are.
+    """
+    epochs = 100
+    settings = {
+        "batches": BatchesConfig(256, "shuffled", drop_last=True),
+        "views": ViewsConfig("plain", count=1, options={"hole": False}),
+        "head": HeadConfig("none"),
+        "optimizer": OptimizerConfig("sgd", lr=0.1, momentum=0.9, weight_decay=1e-4),
+        "schedule": ScheduleConfig("polynomial", power=5.0),
+        "epochs": epochs,
+    }
+    title = (
+        f"CIFAR-100, ResNet-18, {epochs} epochs (the paper: 512), batch 256, one view, no projection head, shift and "
+        "flip, learning rate 0.1 · (share of steps left)⁵"
+    )
+    return settings, title
+
+
+def _as_usual(epochs: int) -> tuple[dict[str, Any], str]:
+    settings = {
+        "views": ViewsConfig("plain", count=2, options={"hole": False}),
+        "optimizer": OptimizerConfig("sgd", lr=0.1, momentum=0.9, nesterov=True, weight_decay=5e-4),
+        "schedule": ScheduleConfig(warmup_epochs=2),
+    }
+    return settings, f"CIFAR-100, short_cnn (the paper: ResNet-18), {epochs} epochs, batch 512, shift and flip"
 
 
 def errors(conditions: Conditions) -> Outcome:
@@ -233,6 +277,7 @@ GRAF_TRAINING = (
         "SupCon 24.9/41.5",
         errors,
         ("cifar100",),
+        runs=planned_objectives,
     ),
     Claim(
         22,
@@ -242,5 +287,6 @@ GRAF_TRAINING = (
         "cosines across class means of training samples near −1/(K−1), nearest with SupCon, whose error is lowest",
         closeness,
         ("cifar100",),
+        runs=planned_objectives,
     ),
 )

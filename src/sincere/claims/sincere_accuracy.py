@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from sincere.claims.claim import Claim, Conditions, Outcome
-from sincere.claims.experiments import BOTH, Experiment, as_far_as_run, cifar, digits, experiments
+from sincere.claims.experiments import BOTH, Experiment, as_far_as_run, both_losses, cifar, digits, experiments
 from sincere.claims.objectives import DRAWS, contrastive, difference, objective, over_samples
 from sincere.claims.palette import COLOURS, TITLES
 from sincere.claims.record import Measured, Verdict
@@ -202,6 +202,7 @@ SINCERE_ACCURACY = (
         table_2,
         ("cifar10", "cifar100"),
         one_will_do=True,
+        runs=both_losses,
     ),
     Claim(
         13,

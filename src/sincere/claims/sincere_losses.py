@@ -5,7 +5,7 @@ from math import log
 from typing import TYPE_CHECKING, TypeAlias
 
 from sincere.claims.claim import Claim, Conditions, Outcome
-from sincere.claims.experiments import BOTH, Experiment, as_far_as_run, experiments
+from sincere.claims.experiments import BOTH, Experiment, as_far_as_run, both_losses, experiments
 from sincere.claims.palette import COLOURS, TITLES
 from sincere.claims.record import Verdict
 from sincere.claims.statistics import below_zero, over_seeds
@@ -237,6 +237,7 @@ SINCERE_LOSSES = (
         table_1,
         ("cifar10", "cifar100"),
         one_will_do=True,
+        runs=both_losses,
     ),
     Claim(
         9,
@@ -246,6 +247,7 @@ SINCERE_LOSSES = (
         "CIFAR-10 test pairs: lower by 0.06 within a class and by 0.11 between classes",
         figure_2,
         ("cifar10",),
+        runs=both_losses,
     ),
     Claim(
         10,
@@ -255,5 +257,6 @@ SINCERE_LOSSES = (
         "CIFAR-10, trucks: the noise moves to lower similarities",
         figure_3,
         ("cifar10",),
+        runs=both_losses,
     ),
 )

@@ -233,22 +233,31 @@ class OptimizerConfig:
 
 @dataclass(frozen=True)
 class ScheduleConfig:
-    """The learning rate over time: a straight warm-up, then a cosine (or a constant); set anew each step.
+    """The learning rate over time: a straight warm-up, then down to `end_lr`, or not; set anew each step.
 
+    shape: how it falls: along half a cosine; "polynomial", as the share of steps that are left to the power of `power`,
+        a straight line by default; or not at all, "constant".
     cosine_from: "warmup" starts the cosine at the full rate when the warm-up ends. "start" lets it run from the first
         step and warms up to where it has got to, as the SupCon authors' code does.
     """
 
-    shape: Literal["cosine", "constant"] = "cosine"
+    shape: Literal["cosine", "polynomial", "constant"] = "cosine"
     warmup_epochs: float = 0.0
     warmup_start_lr: float = 0.0
     end_lr: float = 0.0
     cosine_from: Literal["warmup", "start"] = "warmup"
+    power: float = 1.0
 
     def __post_init__(self) -> None:
         check_fields(self)
         rates = {"warmup_start_lr": self.warmup_start_lr, "end_lr": self.end_lr}
         check_at_least(0, warmup_epochs=self.warmup_epochs, **rates)
+        if self.power <= 0:
+            raise OptionError(f"power must be positive: got {self.power}.")
+        if self.power != 1.0 and self.shape != "polynomial":
+            raise OptionError(f'power belongs to shape="polynomial": got {self.shape!r}.')
+        if self.cosine_from == "start" and self.shape == "polynomial":
+            raise OptionError('cosine_from="start" belongs to shape="cosine": got "polynomial".')
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,9 @@ class SimplexClassifier(nn.Module):
     """Logits cos(z, v_c)/τ with class weights v_c that are fixed to the vertices of a regular simplex.
 
     *Source:* the "CE-fix" baseline of Graf et al., 2021, arXiv 2102.08817. *Conventions:* embeddings are normalised
-    and the temperature takes the place of their radius. K classes need K − 1 dimensions.
+    and the temperature takes the place of their radius. K classes need K − 1 dimensions. The simplex lies at random:
+    features behind a ReLU could never come near a vertex that has no positive coordinate. *Differs from:* the authors'
+    code takes inner products with embeddings as they are.
     """
 
     vertices: Tensor
@@ -62,7 +64,7 @@ class SimplexClassifier(nn.Module):
     def __init__(self, dim: int, classes: int, *, temperature: float) -> None:
         super().__init__()
         self.temperature = temperature
-        self.register_buffer("vertices", simplex_vertices(classes, dim))
+        self.register_buffer("vertices", turned_at_random(simplex_vertices(classes, dim), rank=classes - 1))
 
     def forward(self, embeddings: Tensor) -> Tensor:
         return F.normalize(embeddings.float(), dim=1) @ self.vertices.T / self.temperature
@@ -85,6 +87,13 @@ def simplex_vertices(classes: int, dim: int) -> Tensor:
     helmert[torch.arange(classes - 1), torch.arange(1, classes)] = -rows
     vertices = F.normalize(helmert / (rows * (rows + 1)).sqrt().unsqueeze(1), dim=0).T
     return F.pad(vertices, (0, dim - classes + 1)).float()
+
+
+def turned_at_random(vectors: Tensor, *, rank: int) -> Tensor:
+    """Vectors (n, d) with the same inner products; those that come are zero from coordinate `rank` on."""
+    basis, _ = torch.linalg.qr(torch.randn(vectors.shape[1], rank, dtype=torch.float64, device="cpu"))
+    turned: Tensor = vectors[:, :rank].double() @ basis.T
+    return turned.float()
 
 
 def build_classifier(objective: Objective, model: EmbeddingModel, classes: int, temperature: float) -> nn.Module | None:

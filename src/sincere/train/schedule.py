@@ -8,8 +8,8 @@ from sincere.train.config import ScheduleConfig
 def learning_rate(config: ScheduleConfig, lr: float, *, step: int, steps_per_epoch: int, epochs: int) -> float:
     """The rate at which step `step` (from 0) moves; `lr` is the full rate.
 
-    A straight line from `warmup_start_lr` during the warm-up, then a half cosine that reaches `end_lr` at the last
-    step.
+    A straight line from `warmup_start_lr` during the warm-up, then a half cosine or a power of the share of steps that
+    are left, either of which reaches `end_lr` at the last step.
 
     >>> paper = ScheduleConfig(warmup_epochs=10, warmup_start_lr=0.0005, end_lr=0.0005)
     >>> [round(learning_rate(paper, 0.5, step=s, steps_per_epoch=98, epochs=1000), 4) for s in (0, 490, 980, 97_999)]
@@ -28,4 +28,5 @@ def _after_warmup(config: ScheduleConfig, lr: float, *, step: int, warmup: int, 
         return lr
     begin = warmup if config.cosine_from == "warmup" else 0
     share = min(max(step - begin, 0) / (last - begin), 1.0) if last > begin else 0.0
-    return config.end_lr + (lr - config.end_lr) * (1 + cos(pi * share)) / 2
+    left = (1 - share) ** config.power if config.shape == "polynomial" else (1 + cos(pi * share)) / 2
+    return config.end_lr + (lr - config.end_lr) * left
