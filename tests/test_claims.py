@@ -20,7 +20,7 @@ from sincere.claims import (
     ClaimResult,
     Measured,
     find_claim,
-    graf_training,
+    graf_objectives,
     kept_results,
     listing,
     markdown_table,
@@ -31,13 +31,8 @@ from sincere.claims import (
 from sincere.claims import experiments as shared
 from sincere.claims.claim import Conditions
 from sincere.claims.experiments import as_far_as_run, experiments
-from sincere.claims.graf_training import (
-    Closeness,
-    closer_is_better,
-    judged_closeness,
-    judged_errors,
-    supcon_nearer,
-)
+from sincere.claims.graf_closeness import Closeness, closer_is_better, judged_closeness, supcon_nearer
+from sincere.claims.graf_errors import judged_errors
 from sincere.claims.laboratory import Laboratory
 from sincere.claims.many_labels import PAIRS, PairedLabels, multi_hot, paired_digits
 from sincere.claims.objectives import contrastive, difference, objective
@@ -195,11 +190,13 @@ def test_closeness_compares_runs_of_one_seed_and_one_kind_of_views():
         ("cross-entropy", False, 0, 0.01, 42.0), ("SupCon", False, 0, 0.02, 41.0),
         ("cross-entropy", False, 1, 0.03, 40.0), ("SupCon", False, 1, 0.04, 39.0),
     ]  # fmt: skip
-    places = [Closeness(name, how, seed, away, 0.5, 0.9, error) for name, how, seed, away, error in table]
+    places = [Closeness(name, how, seed, away, 0.5, 0.9, error, 9 - error) for name, how, seed, away, error in table]
     nearer = supcon_nearer(places)
     assert nearer.value == pytest.approx((-0.1 - 0.2) / 2)
-    assert closer_is_better(places, augmented=True).value == pytest.approx(0.9486833, abs=1e-6)  # a tie of two
-    assert closer_is_better(places, augmented=False).value == pytest.approx(-1.0)
+    for method, sign in (("class_means", 1), ("linear", -1)):
+        found = closer_is_better(places, method, augmented=True).value
+        assert found == pytest.approx(sign * 0.9486833, abs=1e-6)  # a tie of two
+        assert closer_is_better(places, method, augmented=False).value == pytest.approx(-sign)
 
 
 def test_verdicts_follow_their_criteria():
@@ -215,16 +212,21 @@ def test_verdicts_follow_their_criteria():
         "Criterion: 8 positives are better than one, over the whole interval. It holds.",
     )
     assert judged_positives(unclear, None)[0] == "not reproduced"
-    assert judged_errors(better, unclear, 1.0)[0] == "reproduced"
-    assert judged_errors(unclear, unclear, 1.0)[0] == "partly"
-    assert judged_errors(unclear, better, -1.0)[0] == "not reproduced"
-    near, far = (Closeness("SupCon", True, 0, training, 0.2, 0.9, 3.0) for training in (0.05, 0.3))
-    closer, grows = measured(-0.1, -0.15, -0.05), measured(0.5, 0.1, 0.8)
-    assert judged_closeness(closer, grows, [near])[0] == "reproduced"
-    assert judged_closeness(closer, grows, [near, far])[0] == "partly"
-    assert judged_closeness(unclear, grows, [near])[0] == "partly"
-    assert judged_closeness(closer, measured(0.1, -0.1, 0.8), [near])[0] == "partly"
-    assert judged_closeness(unclear, measured(0.1, -0.1, 0.8), [far])[0] == "not reproduced"
+    both = [better, better]
+    assert judged_errors(both, both, [unclear, unclear], [1.0, 2.0])[0] == "reproduced"
+    assert (
+        judged_errors([better, unclear], both, [unclear, unclear], [1.0, 2.0])[0] == "partly"
+    )  # by one classifier alone
+    assert judged_errors(both, [unclear, better], [unclear, unclear], [1.0, 2.0])[0] == "partly"
+    assert judged_errors(both, both, [unclear, better], [1.0, 2.0])[0] == "partly"
+    assert judged_errors([unclear, unclear], [unclear, unclear], both, [-1.0, -1.0])[0] == "not reproduced"
+    near, far = (Closeness("SupCon", True, 0, training, 0.2, 0.9, 3.0, 3.0) for training in (0.05, 0.3))
+    closer, grows, flat = measured(-0.1, -0.15, -0.05), measured(0.5, 0.1, 0.8), measured(0.1, -0.1, 0.8)
+    assert judged_closeness(closer, [grows, grows], [near])[0] == "reproduced"
+    assert judged_closeness(closer, [grows, grows], [near, far])[0] == "partly"
+    assert judged_closeness(unclear, [grows, grows], [near])[0] == "partly"
+    assert judged_closeness(closer, [grows, flat], [near])[0] == "partly"
+    assert judged_closeness(unclear, [flat, flat], [far])[0] == "not reproduced"
     alike = {(loss, rate): measured(90.0, 89.0, 91.0) for loss in ("sincere", "supcon") for rate in RATES}
     worse = {key: measured(50.0, 45.0, 55.0) if key[1] >= 1 else found for key, found in alike.items()}
     assert judged_rates(alike)[0] == "partly"
@@ -234,9 +236,13 @@ def test_verdicts_follow_their_criteria():
 def test_a_figure_without_an_interval_settles_no_criterion_that_asks_for_one():
     """As from one seed: it is neither "the interval holds zero" nor "the interval ends below"."""
     alone, better = Measured("difference", 0.0), measured(1.0, 0.5, 1.5)
-    assert "without it the interval holds zero: no" in judged_errors(better, alone, 1.0)[1]
-    assert "over the whole interval: no" in judged_errors(Measured("difference", 1.0), alone, 1.0)[1]
-    assert judged_errors(better, alone, 1.0)[0] == "partly"
+    both, single = [better, better], [alone, alone]
+    assert "zero in its interval: no / no" in judged_errors(both, both, single, [1.0, 1.0])[1]
+    assert (
+        "over the whole interval: no / no"
+        in judged_errors([Measured("difference", 1.0)] * 2, both, single, [1.0, 1.0])[1]
+    )
+    assert judged_errors(both, both, single, [1.0, 1.0])[0] == "partly"
     assert judged_against_baselines(alone, alone)[0] == "not reproduced"
     assert judged_positives(alone, alone)[0] == "not reproduced"
     rates = {(loss, rate): Measured("top-1", 90.0) for loss in ("sincere", "supcon") for rate in RATES}
@@ -336,7 +342,7 @@ def test_full_forms_are_the_papers_runs(tmp_path):
         source = f"cifar{classes}:{data[f'cifar{classes}']}"
         assert one.config("supcon", 0) == replace(expected, data=replace(expected.data, source=source))
         assert one.rows_of_a_batch == 1024
-    graf = graf_training.experiment(conditions)
+    graf = graf_objectives.experiment(conditions)
     assert graf.plain.data.source == "cifar100:hundred.tar.gz"
     build_views("plain", kind="image", statistics=Statistics((0.5,) * 3, (0.2,) * 3), **graf.plain.views.options)
 
@@ -376,7 +382,7 @@ def test_fast_forms_have_the_papers_settings_and_a_small_network(tmp_path, monke
     assert fast[0].run("sincere", 1) is made
     assert asked == ["cifar10-fast-sincere-1"]  # never taken for a run of the full form
     assert [one.methods for one in evaluated] == [("knn", "class_means", "linear")]  # so that it can be made light
-    graf = graf_training.experiment(Conditions("fast", 0, Laboratory(tmp_path), data))
+    graf = graf_objectives.experiment(Conditions("fast", 0, Laboratory(tmp_path), data))
     assert graf.plain.encoder.name == "short_cnn"
     assert graf.plain.epochs == 40
 

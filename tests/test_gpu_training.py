@@ -1,5 +1,7 @@
 """On a CUDA device: steps that are recorded as a CUDA graph are the steps that they record."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 
@@ -109,6 +111,13 @@ class Looks(torch.nn.Module):
         return self.layer(means) if means.sum().item() < 1e9 else means
 
 
+class LooksAndDrops(Looks):
+    """The same with random numbers: `test_gpu_training:LooksAndDrops`."""
+
+    def forward(self, images):
+        return torch.nn.functional.dropout(super().forward(images), 0.25, self.training)
+
+
 def test_what_cannot_be_recorded_goes_on_plainly():
     one = {"views": ViewsConfig("plain", 1, SMALL)}
     made, plain = (session(how, **one, encoder=EncoderConfig(f"{__name__}:Looks")) for how in ("graphs", "off"))
@@ -117,7 +126,24 @@ def test_what_cannot_be_recorded_goes_on_plainly():
         batch = one.planner.plan(0).batch(0)
         return [one.step(batch, step=step, epochs_before=0, share=0.5).item() for step in range(6)]
 
+    torch.cuda.manual_seed(7)
+    expected = torch.randn(4, device="cuda")
     with pytest.warns(RuntimeWarning, match="could not be recorded"):
         values = losses(made)
     assert values == pytest.approx(losses(plain), rel=1e-2)
     assert not made.step.recorded.recordings
+    torch.cuda.manual_seed(7)  # torch would refuse to draw after the recording that failed
+    torch.testing.assert_close(torch.randn(4, device="cuda"), expected)
+
+
+def test_layers_that_draw_go_on_where_nothing_can_be_recorded():
+    """Dropout beside a look at the numbers: the steps are those of a run without a recording."""
+    one = {"views": ViewsConfig("plain", 1, SMALL)}
+    made, plain = (session(how, **one, encoder=EncoderConfig(f"{__name__}:LooksAndDrops")) for how in ("graphs", "off"))
+    values = {}
+    for name, each in (("made", made), ("plain", plain)):
+        each.parts.network.train()
+        batch = each.planner.plan(0).batch(0)
+        with pytest.warns(RuntimeWarning, match="could not be recorded") if each is made else nullcontext():
+            values[name] = [each.step(batch, step=step, epochs_before=0, share=0.5).item() for step in range(6)]
+    assert values["made"] == pytest.approx(values["plain"], rel=1e-2)

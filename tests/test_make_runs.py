@@ -9,7 +9,7 @@ import pytest
 
 from sincere.claims.claim import Claim, Conditions
 from sincere.claims.experiments import BOTH, Experiment, Planned, experiments
-from sincere.claims.graf_training import planned_objectives, trained_objectives
+from sincere.claims.graf_objectives import planned_objectives, trained_objectives
 from sincere.claims.laboratory import Laboratory
 from sincere.claims.light_runs import is_light
 from sincere.claims.registry import CLAIMS

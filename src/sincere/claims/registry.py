@@ -10,7 +10,8 @@ from sincere.claims.confusions import CONFUSIONS
 from sincere.claims.cost import COST
 from sincere.claims.encoder_share import ENCODER_SHARE
 from sincere.claims.gradients import GRADIENTS
-from sincere.claims.graf_training import GRAF_TRAINING
+from sincere.claims.graf_closeness import GRAF_CLOSENESS
+from sincere.claims.graf_errors import GRAF_ERRORS
 from sincere.claims.identities import IDENTITIES
 from sincere.claims.information import INFORMATION, OPEN_INFORMATION
 from sincere.claims.likelihood import LIKELIHOOD
@@ -35,7 +36,8 @@ CLAIMS: tuple[Claim, ...] = tuple(
             *OTHER_MODALITIES,
             *MANY_LABELS,
             *SET_LOSS,
-            *GRAF_TRAINING,
+            *GRAF_ERRORS,
+            *GRAF_CLOSENESS,
             *GRADIENTS,
             *IDENTITIES,
             *INFORMATION,

@@ -28,6 +28,16 @@ def below_zero(measured: Measured) -> bool:
     return (measured.value if measured.high is None else measured.high) < 0
 
 
+def wholly_above_zero(measured: Measured) -> bool:
+    """The whole interval; a figure without one settles nothing."""
+    return measured.low is not None and measured.low > 0
+
+
+def wholly_below_zero(measured: Measured) -> bool:
+    """The whole interval; a figure without one settles nothing."""
+    return measured.high is not None and measured.high < 0
+
+
 def covers_zero(measured: Measured) -> bool:
     return measured.low is not None and measured.high is not None and measured.low <= 0 <= measured.high
 

@@ -63,6 +63,15 @@ class RecordedSteps:
             )
             for parameter in self.parameters:
                 parameter.grad = None
+            end_capture_of(torch.cuda.default_generators[given[0].device.index])
+
+
+def end_capture_of(generator: torch.Generator) -> None:
+    """Let a generator draw again whose CUDA graph could not be recorded, and let it go on where it stood.
+
+    torch leaves it in the belief that a recording is under way, and then it refuses to draw: no dropout, no randn.
+    """
+    generator.graphsafe_set_state(generator.clone_state())
 
 
 class Recording:

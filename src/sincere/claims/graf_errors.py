@@ -1,0 +1,136 @@
+"""Claim 21: errors of cross-entropy, a fixed simplex and SupCon, with and without augmentation."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sincere.claims.claim import Claim, Conditions, Outcome
+from sincere.claims.graf_objectives import (
+    JUDGES,
+    OBJECTIVES,
+    SOURCE,
+    Objectives,
+    judged_by_all,
+    planned_objectives,
+    trained_objectives,
+)
+from sincere.claims.objectives import accuracy, counted, difference
+from sincere.claims.pictures import COLOURS
+from sincere.claims.record import Measured, Verdict
+from sincere.claims.statistics import covers_zero, wholly_above_zero
+from sincere.evaluate.options import Method
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Error with and without augmentation, CIFAR-100, ResNet-18.
+PRINTED = {"cross-entropy": ("27.0", "41.8"), "fixed simplex": ("26.3", "41.3"), "SupCon": ("24.9", "41.5")}
+
+
+def errors(conditions: Conditions) -> Outcome:
+    """By class means and by a linear probe: what does not depend on the classifier holds by both."""
+    found = trained_objectives(conditions)
+    gains = [_gain(found, method, "cross-entropy", augmented=True, paper="2.1") for method in JUDGES]
+    against_simplex = [_gain(found, method, "fixed simplex", augmented=True, paper="1.4") for method in JUDGES]
+    without = [_gain(found, method, "cross-entropy", augmented=False, paper="0.3") for method in JUDGES]
+    helped = [
+        min(difference(found.sides[name, True], found.sides[name, False], method).value for name in OBJECTIVES)
+        for method in JUDGES
+    ]
+    measured = {
+        method: [
+            _error(found, name, how, method, printed=conditions.on_cifar)
+            for how in (True, False)
+            for name in OBJECTIVES
+        ]
+        for method in JUDGES
+    }
+    verdict, reason = judged_errors(gains, against_simplex, without, helped)
+    rows = [
+        {"objective": name, "augmented": how, "seed": seed, "classifier": title, "error": 100 - top1}
+        for method, title in JUDGES.items()
+        for (name, how), side in found.sides.items()
+        for seed, top1 in zip(found.experiment.seeds, side.top1(method), strict=True)
+    ]
+    return Outcome(
+        verdict,
+        reason,
+        f"{found.experiment.title}; all are judged by class means, as in the authors' script, and by a linear probe on "
+        "frozen features",
+        (*gains, *against_simplex, *without, *(one for each in measured.values() for one in each)),
+        tuple(rows),
+        lambda figure: _draw_errors(figure, measured),
+    )
+
+
+def _gain(found: Objectives, method: Method, other: str, *, augmented: bool, paper: str) -> Measured:
+    """SupCon's accuracy minus another's."""
+    gain = difference(found.sides["SupCon", augmented], found.sides[other, augmented], method, paper=paper)
+    how = "with" if augmented else "without"
+    return replace(gain, what=f"{how} augmentation, SupCon − {other} by {JUDGES[method]}, points")
+
+
+def _error(found: Objectives, name: str, augmented: bool, method: Method, *, printed: bool) -> Measured:
+    """In percent."""
+    side = found.sides[name, augmented]
+    top1 = accuracy(side, method)
+    how = "with" if augmented else "without"
+    paper = PRINTED[name][0 if augmented else 1] if printed else None
+    low, high = (None if end is None else 100 - end for end in (top1.high, top1.low))
+    what = f"{name} {how} augmentation, error by {JUDGES[method]}, %"
+    return Measured(what, 100 - top1.value, low, high, counted(side), paper)
+
+
+def judged_errors(
+    gains: Sequence[Measured], against_simplex: Sequence[Measured], without: Sequence[Measured], helped: Sequence[float]
+) -> tuple[Verdict, str]:
+    """Better with augmentation, alike without, and augmentation helps everybody; by every classifier.
+
+    `helped`: what augmentation gave the objective that it gave least.
+    """
+    return judged_by_all(
+        {
+            "SupCon is better than cross-entropy with augmentation, over the whole interval": [
+                *map(wholly_above_zero, gains)
+            ],
+            "SupCon is better than a fixed simplex with augmentation, likewise": [
+                *map(wholly_above_zero, against_simplex)
+            ],
+            "SupCon − cross-entropy without augmentation has zero in its interval": [*map(covers_zero, without)],
+            "augmentation helps all three": [least > 0 for least in helped],
+        }
+    )
+
+
+def _draw_errors(figure: "Figure", measured: dict[Method, list[Measured]]) -> None:
+    axis = figure.subplots()
+    fillings = {"class_means": "full", "linear": "none"}
+    for side, (method, each) in enumerate(measured.items()):
+        for row, one in enumerate(each):
+            place, (low, high) = row + (-0.12, 0.12)[side], one.ends
+            reach = [[one.value - low], [high - one.value]]
+            look = COLOURS[row % 3], fillings[method]
+            axis.errorbar(one.value, place, xerr=reach, fmt="o", capsize=3, color=look[0], fillstyle=look[1])
+            if one.paper and not side:
+                axis.plot(float(one.paper), row, marker="D", color="0.3", markerfacecolor="none", linestyle="none")
+    first = next(iter(measured.values()))
+    axis.set_yticks(range(len(first)), [one.what.partition(",")[0] for one in first])
+    axis.set_ylim(len(first) - 0.5, -0.5)
+    diamond = "; diamond: the paper" if any(one.paper for one in first) else ""
+    axis.set_xlabel(f"error, % (95 % interval; filled: class means; open: linear probe{diamond})")
+
+
+GRAF_ERRORS = (
+    Claim(
+        21,
+        "errors",
+        f"{SOURCE}, CIFAR-100",
+        "with augmentation SupCon has a lower error than cross-entropy and than a classifier fixed to a simplex; "
+        "without it all three are alike",
+        "CIFAR-100, ResNet-18, error with / without augmentation: cross-entropy 27.0/41.8, fixed simplex 26.3/41.3, "
+        "SupCon 24.9/41.5",
+        errors,
+        ("cifar100",),
+        runs=planned_objectives,
+    ),
+)
