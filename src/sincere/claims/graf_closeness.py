@@ -138,7 +138,8 @@ def _draw_closeness(figure: "Figure", places: list[Closeness]) -> None:
         axis.set_title(f"by {title}", fontsize=9)
     axes[0].set_ylabel("error, %")
     figure.supxlabel("mean |cos + 1/(K−1)| across class means of training embeddings", fontsize="medium")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", frameon=False, fontsize=8, ncols=3)
+    told = axes[0].get_legend_handles_labels()
+    figure.legend(*told, loc="outside upper center", frameon=False, fontsize=7.5, ncols=3, columnspacing=1)
 
 
 GRAF_CLOSENESS = (

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from sincere.claims.claim import Claim, Conditions, Outcome
 from sincere.claims.graf_objectives import (
@@ -104,7 +104,7 @@ def judged_errors(
 
 def _draw_errors(figure: "Figure", measured: dict[Method, list[Measured]]) -> None:
     axis = figure.subplots()
-    fillings = {"class_means": "full", "linear": "none"}
+    fillings: dict[Method, Literal["full", "none"]] = {"class_means": "full", "linear": "none"}
     for side, (method, each) in enumerate(measured.items()):
         for row, one in enumerate(each):
             place, (low, high) = row + (-0.12, 0.12)[side], one.ends
@@ -116,8 +116,12 @@ def _draw_errors(figure: "Figure", measured: dict[Method, list[Measured]]) -> No
     first = next(iter(measured.values()))
     axis.set_yticks(range(len(first)), [one.what.partition(",")[0] for one in first])
     axis.set_ylim(len(first) - 0.5, -0.5)
-    diamond = "; diamond: the paper" if any(one.paper for one in first) else ""
-    axis.set_xlabel(f"error, % (95 % interval; filled: class means; open: linear probe{diamond})")
+    axis.set_xlabel("error, % (95 % interval)")
+    keys = [(JUDGES[method], "o", fillings[method]) for method in measured]
+    if any(one.paper for one in first):
+        keys.append(("the paper", "D", "none"))
+    shown = [axis.plot([], [], marker, color="0.3", label=name, fillstyle=how)[0] for name, marker, how in keys]
+    figure.legend(handles=shown, loc="outside upper center", ncols=len(shown), frameon=False, fontsize=8)
 
 
 GRAF_ERRORS = (
