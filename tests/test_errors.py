@@ -77,6 +77,18 @@ NUMBERED = "torch.as_tensor(np.unique(labels, return_inverse=True)[1])"
             ["tile by tile", 'backend="dense"'],
         ),
         (lambda: SF.supcon(Z, Y, form="inside"), OptionError, ["form", "'out'", "'inside'"]),
+        (
+            lambda: SF.infonce(Z.view(3, 2, 3), positives="jaccard"),
+            OptionError,
+            ["no labels", "positives='jaccard'", "drop"],
+        ),
+        (lambda: SF.infonce(Z.view(3, 2, 3), ignored_as_negatives=True), OptionError, ["no labels", "ignored_as_neg"]),
+        (
+            lambda: SF.soft_label(Z, torch.ones(6, 6), targets="pairs", ignored_as_negatives=True),
+            OptionError,
+            ["ignored_as_negatives", 'targets="pairs"', "Drop"],
+        ),
+        (lambda: SF.soft_label(Z, torch.ones(6, 4), ignore_label=3), OptionError, ["ignore_label=3", "negative entry"]),
         (lambda: SF.infonce(Z), InputError, ["two views", "(b, v, d)", "(6, 3)"]),
         (lambda: SF.infonce(Z, Z[:4]), InputError, ["own row", "at least 6", "(4, 3)"]),
         (lambda: SF.spread(Z, Y), InputError, ["two views", "(6, 3)"]),

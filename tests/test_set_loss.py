@@ -198,3 +198,14 @@ def test_compiles_whole(method, similarity, backend):
         torch.testing.assert_close(value, expected, rtol=1e-12, atol=1e-13)
         of_compiled, of_plain = (torch.autograd.grad(found, z)[0] for found in (value, expected))
         torch.testing.assert_close(of_compiled, of_plain, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["auto", "exact", "saddle"])
+def test_an_empty_batch_with_a_similarity_of_ones_own(method):
+    z = torch.randn(0, 4, requires_grad=True)
+    labels = torch.zeros(0, dtype=torch.int64)
+    for contrasts in ((), (torch.randn(3, 4), torch.arange(3))):
+        loss = SF.set_nce(z, labels, *contrasts, similarity=lambda a, c: a @ c.T, method=method)
+        assert loss.item() == 0
+        (found,) = torch.autograd.grad(loss, z)
+        assert found.shape == (0, 4)

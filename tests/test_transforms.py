@@ -186,3 +186,26 @@ def test_kernels(loss):
 
     expected = torch.stack([gradient_of(lambda x: value(x, "dense"), rows) for rows in z])
     torch.testing.assert_close(torch.func.vmap(torch.func.grad(value))(z), expected, rtol=1e-3, atol=1e-4)
+
+
+SIZES = {"few contrasts": (6, 3), "more than 64": (70, 2)}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("how", [{"backend": "dense"}, {"similarity": lambda a, c: a @ c.T}], ids=["dense", "own"])
+def test_a_set_loss_of_many_label_sets_at_once(how, size):
+    """vmap over labels too: how many positives there are at most is not to be looked at."""
+    rows, classes = SIZES[size]
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn(3, rows, 4, dtype=torch.float64, generator=generator)
+    labels = torch.stack([torch.randperm(rows, generator=generator) % classes for _ in range(3)])
+    method = "exact" if rows <= 64 else "saddle"
+    expected = torch.stack([SF.set_nce(a, b, method=method, **how) for a, b in zip(z, labels, strict=True)])
+    torch.testing.assert_close(torch.func.vmap(lambda a, b: SF.set_nce(a, b, **how))(z, labels), expected)
+
+
+def test_second_derivatives_of_a_set_loss_of_many_label_sets():
+    z, labels = torch.randn(3, 6, 4, dtype=torch.float64), torch.tensor([[0, 0, 1, 1, 2, 2]] * 3)
+    found = torch.func.vmap(torch.func.hessian(lambda a, b: SF.set_nce(a, b)))(z, labels)
+    expected = [torch.func.hessian(lambda a, b=b: SF.set_nce(a, b))(a) for a, b in zip(z, labels, strict=True)]
+    torch.testing.assert_close(found, torch.stack(expected))

@@ -8,7 +8,7 @@ from torch import Tensor
 from sincere.checks import check_embeddings, shape_of
 from sincere.errors import InputError, OptionError
 from sincere.losses.gather import rank, world_size
-from sincere.losses.options import LossOptions, loss_function, settings_from
+from sincere.losses.options import LossOptions, Settings, loss_function, settings_from
 from sincere.losses.sincere import sincere
 
 
@@ -33,7 +33,7 @@ def infonce(
         options: see :class:`sincere.losses.options.LossOptions`.
     """
     check_embeddings("embeddings", embeddings)
-    check_ignore_label(settings_from(options).ignore_label)
+    check_without_labels(settings_from(options))
     samples = embeddings.shape[0]
     if contrast_embeddings is None:
         if embeddings.ndim != 3 or embeddings.shape[1] < 2:
@@ -64,12 +64,17 @@ def infonce(
     )
 
 
-def check_ignore_label(ignore_label: int) -> None:
-    if ignore_label >= 0:
+def check_without_labels(settings: Settings) -> None:
+    """Refuse what is an option of labels."""
+    if settings.ignore_label >= 0:
         raise OptionError(
             "ignore_label must be negative here: InfoNCE has no labels, and takes the samples' numbers 0, 1, 2, … for "
-            f"classes, of which {ignore_label} would be left out. Drop the option, and leave out samples yourself."
+            f"classes, of which {settings.ignore_label} would be left out. Drop the option, and leave out samples "
+            "yourself."
         )
+    if settings.positives != "any" or settings.ignored_as_negatives:
+        given = f"positives={settings.positives!r}" if settings.positives != "any" else "ignored_as_negatives=True"
+        raise OptionError(f"InfoNCE has no labels, which {given} is about: drop the option.")
 
 
 def _sample_numbers(samples: int, embeddings: Tensor, options: LossOptions) -> Tensor:

@@ -7,7 +7,7 @@ from torch import Tensor
 from sincere import functional as SF
 from sincere.losses.contrastive_loss import ContrastiveLoss, ModuleOptions, remembers_options
 from sincere.losses.eps_supinfonce import check_epsilon
-from sincere.losses.infonce import check_ignore_label
+from sincere.losses.infonce import check_without_labels
 from sincere.losses.options import Settings
 from sincere.losses.pairs import SoftTargets
 from sincere.losses.set_nce import Method, check_method
@@ -48,7 +48,7 @@ class InfoNCELoss(ContrastiveLoss):
     function = staticmethod(SF.infonce)
 
     def check_own(self, settings: Settings) -> None:
-        check_ignore_label(settings.ignore_label)
+        check_without_labels(settings)
 
     def forward(  # type: ignore[override]  # it is the one loss without labels
         self, embeddings: Tensor, contrast_embeddings: Tensor | None = None, *, weights: Tensor | None = None

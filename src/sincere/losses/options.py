@@ -95,6 +95,15 @@ class Settings:
         return self.temperature >= 1 / 32
 
 
+# Options of other implementations, and what there is in their place.
+ELSEWHERE = {
+    "base_temperature": "The value here is the equation's, without a factor temperature/base_temperature; "
+    "sincere.compat.supcontrast.SupConLoss has it.",
+    "contrast_mode": "Every view is an anchor here, as with contrast_mode='all'; sincere.compat.supcontrast.SupConLoss "
+    "has both.",
+    "normalize": "similarity='cosine' normalises embeddings, similarity='dot' takes them as they are.",
+    "tau": "Did you mean 'temperature'?",
+}
 DEFAULTS = {field.name: field.default for field in fields(Settings)}
 OWN_SIMILARITY = "the similarity is the caller's function, and kernels compute inner products"
 
@@ -139,7 +148,8 @@ def check_names(options: Iterable[str], known: Collection[str]) -> None:
     """Refuse a name that is no option, with a guess at what was meant."""
     for name in options:
         if name not in known:
-            raise OptionError(f"unknown option {name!r}.{did_you_mean(name, known)} Options: {', '.join(known)}.")
+            hint = f" {ELSEWHERE[name]}" if name in ELSEWHERE else did_you_mean(name, known)
+            raise OptionError(f"unknown option {name!r}.{hint} Options: {', '.join(known)}.")
 
 
 P = ParamSpec("P")

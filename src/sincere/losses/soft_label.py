@@ -7,7 +7,7 @@ from torch import Tensor
 from sincere.checks import check_choice
 from sincere.errors import OptionError
 from sincere.losses.backends.select import row_statistics
-from sincere.losses.options import LossOptions, Settings, loss_function, settings_from
+from sincere.losses.options import DEFAULTS, LossOptions, Settings, loss_function, settings_from
 from sincere.losses.pairs import SoftTargets, make_pairs
 from sincere.losses.reduction import reduce_over_anchors
 
@@ -56,6 +56,16 @@ def check_targets(targets: object, settings: Settings) -> None:
         raise OptionError(
             f"positives={settings.positives!r} says how multi-hot labels make positives, and soft labels say it "
             'themselves: leave it out. A matrix of Jaccard weights can be passed with targets="pairs".'
+        )
+    if settings.ignore_label != DEFAULTS["ignore_label"]:
+        raise OptionError(
+            f"ignore_label={settings.ignore_label} is a class, and soft labels have none: mark unlabelled samples by a "
+            'negative entry in their row (targets="classes"), or by weights of 0 (targets="pairs").'
+        )
+    if targets == "pairs" and settings.ignored_as_negatives:
+        raise OptionError(
+            'ignored_as_negatives=True is about unlabelled samples, and targets="pairs" knows none: every sample is a '
+            "contrast, with weight 0 a negative. Drop the option."
         )
     if targets == "pairs" and (settings.gather or settings.include_batch):
         raise OptionError(

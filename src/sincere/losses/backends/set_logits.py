@@ -147,5 +147,5 @@ def gradient_of_block(
 def _exact_inclusion_in_blocks(p: Tensor, k: Tensor) -> Tensor:
     largest = int(k.max()) if k.numel() else 0
     rows = max(1, CELLS_PER_BLOCK // max(1, p.shape[1] * (largest + 1)))
-    starts = range(0, p.shape[0], rows)
+    starts = range(0, max(1, p.shape[0]), rows)  # one block at least, if an empty one
     return torch.cat([subsets.exact_inclusion(p[start : start + rows], k[start : start + rows]) for start in starts])

@@ -45,10 +45,10 @@ def set_values(pairs: Pairs, method: str) -> tuple[Tensor, Tensor]:
     positive = pairs.relation.weights() > 0
     members = pairs.relation.others()
     k = positive.sum(dim=1)
-    if method == "auto" and transforms.are_recorded():
-        method = "exact" if _is_exact_for_any_labels(s.shape[1]) else "saddle"
-    if (torch.compiler.is_compiling() or s.is_meta) and method == "auto":
+    if method == "auto" and (torch.compiler.is_compiling() or s.is_meta):
         method = "saddle"  # the largest k is data, and a compiled graph may not look at it
+    if method == "auto" and transforms.hide_values(s):  # nor may a trace, nor vmap, which holds many of them
+        method = "exact" if _is_exact_for_any_labels(s.shape[1]) else "saddle"
     method = resolve_method(method, s.shape[1], k)
     if method == "exact" and backend == "dense":
         return exact_values_by_autograd(s, positive, members, k), k

@@ -158,7 +158,7 @@ class Pairs:
             found = self.e_of_negatives.mul_(_total(among_negatives).unsqueeze(1))
         else:
             found = torch.zeros_like(self.positive)
-        if among_positives:  # added up first: L_in's two cancel where classes have collapsed
+        if among_positives:
             found.addcmul_(self.e_of_positives, _total(among_positives).unsqueeze(1))
         if c.mean_pos:
             found.addcmul_(self.positive, share, value=c.mean_pos)
@@ -171,16 +171,18 @@ class Pairs:
         c = self.combination
         negatives, positives = [], []
         if c.lse_all:
-            among_all = times(c.lse_all, shares) / _or_one(self.over_negatives + self.over_positives)
-            negatives.append(among_all)
-            positives.append(among_all)
+            total = _or_one(self.over_negatives + self.over_positives)
+            negatives.append(times(c.lse_all, shares) / total)
+            positives.append(times(c.lse_all + c.lse_pos, shares) / total)
         if c.lse_neg:
             negatives.append(times(c.lse_neg, shares) / _or_one(self.over_negatives))
         if c.mean_softplus:
             mean_sigma = self.sigma.sum(dim=1) * self.share
             negatives.append(times(c.mean_softplus, shares) * mean_sigma / _or_one(self.over_negatives))
         if c.lse_pos:
-            positives.append(times(c.lse_pos, shares) / _or_one(self.over_positives))
+            # 1/Σ_P is 1/Σ_A, which was counted above, and Σ_N/(Σ_A Σ_P): of L_in that is what is left in tight classes.
+            rest = self.over_negatives / total if c.lse_all else 1
+            positives.append(times(c.lse_pos, shares) * rest / _or_one(self.over_positives))
         return negatives, positives
 
 

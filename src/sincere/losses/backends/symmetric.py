@@ -66,8 +66,8 @@ def backward(ordered: Tensor, layout: ClassLayout, saved: Saved, grads: Gradient
         _add_gradient_of_negatives(grad, rows, layout, c.negative)
     if c.positive is not None or c.pull is not None:
         _add_gradient_of_positives(grad, rows, layout, c)
-    if grads.mean_pos is not None:
-        share = (grads.mean_pos / saved.safe_weight_sum).unsqueeze(1)
+    elif c.mean is not None:  # nothing but the mean: no pair of positives need be looked at
+        share = c.mean.unsqueeze(1)
         mine = rows * share
         grad += share * (_class_sums(rows, layout) - rows) + _class_sums(mine, layout) - mine
     return grad.mul_(1 / TO_BASE_2)
@@ -76,27 +76,44 @@ def backward(ordered: Tensor, layout: ClassLayout, saved: Saved, grads: Gradient
 @dataclass(frozen=True)
 class PairCoefficients:
     """∂L/∂s_ij + ∂L/∂s_ji = e^s (negative_i + negative_j) for negatives, and for positives
-    e^s (positive_i + positive_j) − pull_i σ(gap_i − s) − pull_j σ(gap_j − s)."""
+    e^s (positive_i + positive_j) + mean_i + mean_j − pull_i σ(gap_i − s) − pull_j σ(gap_j − s).
+
+    In tight classes the first two of these nearly cancel for each pair: they are added up before anything is summed
+    over pairs."""
 
     negative: Tensor | None
     positive: Tensor | None
+    mean: Tensor | None
     pull: Tensor | None
     gap: Tensor
 
 
 def _pair_coefficients(saved: Saved, grads: Gradients, margin: float) -> PairCoefficients:
     """What each row brings to its pairs; ∂lse/Σe^s is zero where the sum is empty."""
-
-    def per_exponential(*terms: tuple[Tensor | None, Tensor]) -> Tensor | None:
-        parts = [torch.where(lse == -torch.inf, 0, grad * (-lse).exp()) for grad, lse in terms if grad is not None]
-        return torch.stack(parts).sum(dim=0) if parts else None
-
-    among_all = (grads.lse_all, saved.lse_all)
+    among_negatives = (grads.through_lse_neg(saved), saved.lse_neg)
     return PairCoefficients(
-        negative=per_exponential(among_all, (grads.through_lse_neg(saved), saved.lse_neg)),
-        positive=per_exponential(among_all, (grads.lse_pos, saved.lse_pos)),
+        negative=_per_exponential((grads.lse_all, saved.lse_all), among_negatives),
+        positive=_among_positives(saved, grads),
+        mean=None if grads.mean_pos is None else grads.mean_pos / saved.safe_weight_sum,
         pull=None if grads.mean_softplus is None else grads.mean_softplus / saved.safe_weight_sum,
         gap=saved.lse_neg + margin,
+    )
+
+
+def _per_exponential(*terms: tuple[Tensor | None, Tensor]) -> Tensor | None:
+    parts = [torch.where(lse == -torch.inf, 0, grad * (-lse).exp()) for grad, lse in terms if grad is not None]
+    return torch.stack(parts).sum(dim=0) if parts else None
+
+
+def _among_positives(saved: Saved, grads: Gradients) -> Tensor | None:
+    """∂lse_all/Σ_A + ∂lse_pos/Σ_P as (∂lse_all + ∂lse_pos)/Σ_A + ∂lse_pos Σ_N/(Σ_A Σ_P): of L_in, whose derivatives
+    are opposite, next to nothing is left of either where classes are tight."""
+    if grads.lse_all is None or grads.lse_pos is None:
+        return _per_exponential((grads.lse_all, saved.lse_all), (grads.lse_pos, saved.lse_pos))
+    rest = (saved.lse_neg - saved.lse_all - saved.lse_pos).exp()
+    has_positives = saved.lse_pos != -torch.inf
+    return torch.where(
+        has_positives, (grads.lse_all + grads.lse_pos) * (-saved.lse_all).exp() + grads.lse_pos * rest, 0
     )
 
 
@@ -197,10 +214,16 @@ def _add_gradient_of_positives(grad: Tensor, rows: Tensor, layout: ClassLayout, 
             h -= c.pull[group.members].unsqueeze(1) * torch.sigmoid(c.gap[group.members].unsqueeze(1) - s)
         if c.positive is not None:
             h += s.exp_().mul_(c.positive[group.rows].unsqueeze(2) + c.positive[group.members].unsqueeze(1))
+        if c.mean is not None:
+            h += c.mean[group.rows].unsqueeze(2) + c.mean[group.members].unsqueeze(1)
         h = torch.where(group.positive, h, 0)
         grad.index_add_(0, group.rows.flatten(), torch.bmm(h, rows[group.members]).flatten(0, 1))
 
 
 def _class_sums(rows: Tensor, layout: ClassLayout) -> Tensor:
-    """For each row the sum of its class's rows, itself included."""
-    return torch.zeros_like(rows).index_add_(0, layout.classes, rows)[layout.classes]
+    """For each row the sum of its class's rows, itself included; added up in float64, as large classes want it."""
+    precise = rows.dtype if rows.device.type == "mps" else torch.float64
+    totals = torch.zeros(len(layout.sizes), rows.shape[1], dtype=precise, device=rows.device)
+    for block in layout.blocks:
+        totals.index_add_(0, layout.classes[block.rows], rows[block.rows].to(precise))
+    return totals.to(rows.dtype)[layout.classes]
