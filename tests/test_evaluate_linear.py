@@ -119,9 +119,10 @@ def test_the_strength_is_chosen_on_the_samples_that_were_given():
     assert len(set(right.values())) > 2  # the choice matters here
 
 
-def test_the_stronger_of_equals_is_chosen():
+def test_the_surest_of_equals_is_chosen():
+    """Every strength has all of them right; the weaker it is, the surer."""
     vectors, labels = samples(noise=0.01)
-    assert fit_with_validation((vectors, labels), (vectors, labels), classes=4, strengths=(1e-3, 1.0, 0.1))[1] == 1.0
+    assert fit_with_validation((vectors, labels), (vectors, labels), classes=4, strengths=(1e-3, 1.0, 0.1))[1] == 1e-3
     with pytest.raises(OptionError, match="at least one strength"):
         choose_strength([(vectors, labels, vectors, labels)], classes=4, strengths=())
 
@@ -131,6 +132,8 @@ def test_two_worse_in_a_row_end_the_search(monkeypatch):
     vectors, labels = torch.zeros(4, 1), torch.arange(4) % 2
     split = (vectors, labels, torch.zeros(10, 1), torch.zeros(10, dtype=torch.int64))
     right = {1e3: 5, 1e2: 4, 1e1: 6, 1.0: 6, 1e-1: 3, 1e-2: 6, 1e-3: 2, 1e-4: 5, 1e-5: 9}
+    # Of the three with six right, how far their scores are apart: less is surer here, with four that are wrong.
+    sureness = dict.fromkeys(right, 1.0) | {1e1: 3.0, 1.0: 0.3, 1e-2: 2.0}
     tried, starts = [], []
 
     class Decreed:
@@ -138,7 +141,7 @@ def test_two_worse_in_a_row_end_the_search(monkeypatch):
             self.l2 = l2
 
         def scores(self, vectors):
-            return torch.nn.functional.one_hot((torch.arange(10) >= right[self.l2]).long(), 2)
+            return sureness[self.l2] * torch.nn.functional.one_hot((torch.arange(10) >= right[self.l2]).long(), 2)
 
     def fit(vectors, labels, *, classes, l2, start):
         tried.append(l2)
@@ -147,8 +150,8 @@ def test_two_worse_in_a_row_end_the_search(monkeypatch):
 
     monkeypatch.setattr(linear, "fit_logistic", fit)
     chosen, fits = choose_strength([split], classes=2, strengths=sorted(right))
-    assert chosen == 1e1  # of the three with six right the strongest
-    assert [one.l2 for one in fits] == [1e1]
+    assert chosen == 1.0  # of the three with six right the one with the lowest cross-entropy
+    assert [one.l2 for one in fits] == [1.0]
     assert tried == [1e3, 1e2, 1e1, 1.0, 1e-1, 1e-2, 1e-3, 1e-4]  # never 1e-5, which would have been best
     assert starts == [None, *tried[:-1]]  # each from the one before
 

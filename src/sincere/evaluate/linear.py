@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from sincere.errors import InputError, OptionError
@@ -112,26 +113,29 @@ Split: TypeAlias = tuple[Tensor, Tensor, Tensor, Tensor]  # vectors and labels t
 def choose_strength(
     splits: Sequence[Split], *, classes: int, strengths: Sequence[float] = STRENGTHS
 ) -> tuple[float, list[LinearClassifier]]:
-    """The strength with most right on the held-out part of all splits, and its fits; of equals the stronger.
+    """The strength with most right on the held-out part of all splits, and its fits; of equals the surest.
 
-    From strong to weak, each fit from the one before; two worse in a row end the search, as weak ones fit longest.
+    An encoder knows its training samples by heart, so that every strength may have all of them right; then the lowest
+    cross-entropy on the held-out part decides. From strong to weak, each fit from the one before; two with fewer right
+    in a row end the search, as weak ones fit longest.
     """
     if not strengths:
         raise OptionError("strengths must hold at least one strength of L2: got none.")
     starts: list[LinearClassifier | None] = [None] * len(splits)
-    best, chosen, fits, worse = -1, 0.0, [], 0
+    best, chosen, fits, worse = (-1, 0.0), 0.0, [], 0
     for l2 in sorted(strengths, reverse=True):
         fitted = [
             fit_logistic(vectors, labels, classes=classes, l2=l2, start=start)
             for (vectors, labels, _, _), start in zip(splits, starts, strict=True)
         ]
-        right = sum(
-            int((one.scores(vectors).argmax(dim=1) == labels).sum())
-            for one, (_, _, vectors, labels) in zip(fitted, splits, strict=True)
-        )
-        if right > best:
-            best, chosen, fits = right, l2, fitted
-        worse = worse + 1 if right < best else 0
+        right, loss = 0, 0.0
+        for one, (_, _, vectors, labels) in zip(fitted, splits, strict=True):
+            scores = one.scores(vectors)
+            right += int((scores.argmax(dim=1) == labels).sum())
+            loss += float(F.cross_entropy(scores.double(), labels, reduction="sum"))
+        if (right, -loss) > best:
+            best, chosen, fits = (right, -loss), l2, fitted
+        worse = worse + 1 if right < best[0] else 0
         if worse == 2:
             break
         starts = [*fitted]
