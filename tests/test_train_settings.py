@@ -15,6 +15,7 @@ from sincere.errors import InputError
 from sincere.runs import RunFolder, WriteError, read_metrics
 from sincere.train import (
     BatchesConfig,
+    ComputeConfig,
     DivergedError,
     LossConfig,
     OptimizerConfig,
@@ -304,3 +305,26 @@ def test_a_scaler_that_is_missing_from_a_checkpoint_is_noticed(tmp_path):
         with pytest.raises(InputError, match="the state in the checkpoint of step 15 is not complete"):
             run(tmp_path, resume=True, **half)
         state.write_text(text)
+
+
+@pytest.mark.parametrize("data", [(np.zeros((4, 2)), np.zeros(4)), "photos/", [1, 2]])
+def test_what_is_no_splits_is_told_where_to_go(data, tmp_path):
+    with pytest.raises(
+        InputError, match=r"data must be the splits .* got (tuple|str|list)\. .*DataConfig.*split_arrays"
+    ):
+        train(small_config(), run=tmp_path / "run", data=data)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("compute", "words"),
+    [
+        (ComputeConfig(device="cpu", compile="graphs"), "steps stay plain"),
+        (ComputeConfig(device="cpu", precision="fp16"), "slow on most CPUs"),
+        (ComputeConfig(device="cpu", precision="bf16"), None),
+    ],
+)
+def test_settings_that_do_nothing_on_a_cpu_are_noted(compute, words, tmp_path, capsys):
+    train(small_config(compute=compute, epochs=1), run=tmp_path, data=small_splits(), show="plain")
+    said = capsys.readouterr().err
+    assert (words in said) if words else ("note: compute" not in said)

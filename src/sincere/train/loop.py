@@ -26,7 +26,7 @@ from sincere.train.progress import Length, Show, Telling, build_progress, tellin
 from sincere.train.reporting import Moment, Reporter
 from sincere.train.seeds import callers_generators_restored
 from sincere.train.session import Session, build_session
-from sincere.train.start import begin, check_alike, check_folder
+from sincere.train.start import begin, check_alike, check_folder, check_splits, notes_on_compute
 from sincere.train.train_config import TrainConfig
 from sincere.train.validation import Validation, validate
 
@@ -86,6 +86,8 @@ def told_run(
     with heard_by_the_others():
         needs_safetensors()
         device, folder = device_for(config.compute.device), RunFolder(Path(run))
+        if data is not None:
+            check_splits(data)
     with joined_processes(device) as processes, callers_generators_restored(device):
         if processes.leader:
             check_folder(folder, config, resume=resume)
@@ -159,7 +161,12 @@ class Loop:
         self.epoch_loss, self.validation = last_told(folder) if found else (None, None)
         self.upcoming: EpochPlan | None = None
         length, leader = Length(session.config.epochs, session.total_steps), self.processes.leader
-        for note in (*session.splits.note, *session.planner.notes) if leader and not found else ():
+        notes = (
+            *session.splits.note,
+            *session.planner.notes,
+            *notes_on_compute(session.config.compute, session.step.device),
+        )
+        for note in notes if leader and not found else ():
             telling.note(note)
         self.progress = build_progress(telling.show, length, done=self.position.step, leader=leader)
 

@@ -11,6 +11,7 @@ from sincere.errors import InputError, OptionError
 from sincere.runs import MetricsLog, RunFolder, newest_step, provenance, read_json, write_json
 from sincere.runs.files import TEMPORARY
 from sincere.runs.folder import CONTENTS
+from sincere.train.config import ComputeConfig
 from sincere.train.processes import Processes
 from sincere.train.train_config import TrainConfig, changed
 
@@ -23,6 +24,28 @@ def check_folder(folder: RunFolder, config: TrainConfig, *, resume: bool) -> Non
     if not resume:
         raise OptionError(f"{folder.path} holds a run already: choose another folder, or resume it: resume=True.")
     check_same_run(folder, config)
+
+
+def check_splits(data: object) -> None:
+    """Refuse arrays, files and the like in the place of splits in memory."""
+    if not isinstance(data, Splits):
+        raise InputError(
+            f"data must be the splits that sincere.data.open_data returns: got {type(data).__name__}. Files need no "
+            "`data` here, name them in config.data: DataConfig('photos/'). Arrays in memory become splits by "
+            "sincere.data.split_arrays(inputs, labels)."
+        )
+
+
+def notes_on_compute(compute: ComputeConfig, device: torch.device) -> tuple[str, ...]:
+    """Settings that would do nothing on this device, or harm."""
+    if device.type == "cuda":
+        return ()
+    notes = []
+    if compute.compile == "graphs":
+        notes.append(f"compute.compile='graphs' records CUDA graphs: on this device, {device.type}, steps stay plain.")
+    if compute.precision == "fp16" and device.type == "cpu":
+        notes.append("compute.precision='fp16' is slow on most CPUs: 'fp32' and 'bf16' are usually many times faster.")
+    return tuple(notes)
 
 
 def begin(folder: RunFolder, config: TrainConfig, splits: Splits) -> None:
