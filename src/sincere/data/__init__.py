@@ -2,7 +2,7 @@
 
 from sincere.data.batches import Batches, ClassBatches, ShuffledBatches
 from sincere.data.labelled import Form, LabelledData, Splits
-from sincere.data.opening import open_data, read_data
+from sincere.data.opening import open_data, read_data, split_arrays
 from sincere.data.options import DataOptions
 from sincere.data.split import SplitIndices, stratified_split
 from sincere.data.text import hash_texts
@@ -19,5 +19,6 @@ __all__ = [
     "hash_texts",
     "open_data",
     "read_data",
+    "split_arrays",
     "stratified_split",
 ]

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from sincere.data.label_lines import check_as_many, read_label_lines
 from sincere.data.options import Settings
@@ -15,6 +17,7 @@ from sincere.data.ready import Ready, features_from, images_from
 from sincere.data.samples import UNLABELLED, Classes, Found, classes_of_numbers, listed, number_classes, unlabelled
 from sincere.errors import InputError
 from sincere.tables import amount
+from sincere.types import Kind
 
 Array = npt.NDArray[np.generic]
 # Names that people give to samples and to labels, tried in this order and in any case.
@@ -33,6 +36,7 @@ PARTS = {"train": ("train",), "validation": ("val", "validation", "valid"), "tes
 ARRAYS = (".npy", ".npz")  # labels in any other file are lines of text
 LARGEST = 2**63  # from here on int64 has no such number
 NAMES = ("class_names", "classes", "target_names", "label_names")
+WAVEFORMS = "Waveforms are read from WAV files, in a folder with a sub-folder per class."
 
 
 def read_npz(path: Path, settings: Settings) -> Found:
@@ -43,7 +47,7 @@ def read_npz(path: Path, settings: Settings) -> Found:
     names = next((tuple(_texts(arrays[key].ravel())) for key in arrays if key.lower() in NAMES), None)
     pairs = _pairs(arrays, path, settings)
     parts = {
-        part: _samples(
+        part: samples_of_arrays(
             (arrays[x], f"{x} of {path}"), None if y is None else (arrays[y], f"{y} of {path}"), names, settings
         )
         for part, (x, y) in pairs.items()
@@ -62,7 +66,7 @@ def read_npy(path: Path, settings: Settings) -> Found:
         x = _load(path)
         if isinstance(x, dict):
             raise InputError(f"{path} must be an .npy file of one array: got an .npz archive.")
-        return Found(path.stem, _samples((x, str(path)), None, None, settings), notes=(_without_labels(path),))
+        return Found(path.stem, samples_of_arrays((x, str(path)), None, None, settings), notes=(_without_labels(path),))
     if not labels_path.is_file():
         raise InputError(f"{path} must have its labels in another file: {labels_path} is not there.")
     x, y = _load(path), _load(labels_path) if labels_path.suffix.lower() in ARRAYS else read_label_lines(labels_path)
@@ -70,7 +74,7 @@ def read_npy(path: Path, settings: Settings) -> Found:
         raise InputError(f"{path} and {labels_path} must be .npy files of one array each: got an .npz archive.")
     if labels_path.suffix.lower() not in ARRAYS and x.ndim:
         check_as_many(labels_path, y, len(x), str(path))
-    return Found(path.stem, _samples((x, str(path)), (y, str(labels_path)), None, settings))
+    return Found(path.stem, samples_of_arrays((x, str(path)), (y, str(labels_path)), None, settings))
 
 
 def _without_labels(path: Path) -> str:
@@ -153,7 +157,18 @@ def _pairs(arrays: Mapping[str, Array], path: Path, settings: Settings) -> dict[
     )
 
 
-def _samples(
+def array_of(values: npt.ArrayLike | Tensor, what: str) -> Array:
+    """Whatever holds numbers or names, as an array; a tensor from any device and without its graph."""
+    if isinstance(values, Tensor):
+        plain = values.detach().cpu()
+        return (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()  # NumPy has no bfloat16
+    try:
+        return np.asarray(values)
+    except ValueError as error:  # lists of several lengths
+        raise InputError(f"{what} must be an array, or lists of one length: {error}.") from error
+
+
+def samples_of_arrays(
     inputs: tuple[Array, str], labels: tuple[Array, str] | None, names: tuple[str, ...] | None, settings: Settings
 ) -> Ready:
     """Samples and their classes, each an array and where it stands, in words."""
@@ -164,18 +179,51 @@ def _samples(
             f"{what} must have one label per sample: its shape {x.shape} does not match "
             f"{amount(len(classes), 'label')}."
         )
+    _check_numbers(x, what, settings.kind)
     if settings.kind == "image" or (settings.kind is None and x.dtype == np.uint8 and x.ndim > 2):
         if x.dtype != np.uint8:
-            raise InputError(f"images in {what} must be uint8, 0 to 255: got {x.dtype}.")
+            raise InputError(f"images in {what} must be uint8, 0 to 255: {_as_uint8(x)}")
         return Ready(images_from(x.astype(np.uint8, copy=False), what), classes, "image")
-    if settings.kind not in (None, "array"):
-        raise InputError(f"{what} holds an array or images: got kind={settings.kind!r}.")
     if x.ndim != 2 and settings.kind is None:
-        raise InputError(
-            f"{what} must be (samples, features), or uint8 images with 3 or 4 dimensions: got {x.dtype} {x.shape}. "
-            "kind='array' flattens each sample."
-        )
+        raise InputError(_no_features(x, what))
     return Ready(features_from(x, what), classes, "array")
+
+
+def _check_numbers(x: Array, what: str, kind: Kind | None) -> None:
+    """Refuse what an array cannot hold, and say where it can be read from."""
+    if x.dtype.kind in "US" or kind == "text":
+        came = f"{x.dtype}{'' if kind is None else f', kind={kind!r}'}"
+        raise InputError(f"{what} must hold numbers: got {came}. Save texts as a .csv with the columns text and label.")
+    if kind == "sound":
+        raise InputError(f"{what} holds an array or images: got kind={kind!r}. {WAVEFORMS}")
+
+
+def _no_features(x: Array, what: str) -> str:
+    """Why an array of more or fewer than two dimensions is refused, and what to do with what it looks like."""
+    flattens = "kind='array' flattens each sample."
+    if x.ndim == 4 or (x.ndim == 3 and min(x.shape[1:]) > 2):  # with one or two rows they are rather channels
+        return (
+            f"{what} must be (samples, features), or images, uint8 from 0 to 255: {_as_uint8(x)} If these are no "
+            f"images, {flattens}"
+        )
+    return (
+        f"{what} must be (samples, features), or uint8 images with 3 or 4 dimensions: got {x.dtype} {x.shape}. "
+        f"{flattens} {WAVEFORMS if x.ndim == 3 else ''}".rstrip()
+    )
+
+
+def _as_uint8(x: Array) -> str:
+    """What came in place of images of uint8, and what makes such of it."""
+    if x.dtype.kind not in "biuf" or not x.size:
+        return f"got {x.dtype} {x.shape}."
+    least, largest = x.min().item(), x.max().item()
+    came = f"got {x.dtype} {x.shape} from {least:.6g} to {largest:.6g}."
+    if not (least >= 0 and largest <= 255):  # nor NaN
+        return f'{came} Bring the values to 0 to 255 and save them as .round().astype("uint8").'
+    if x.dtype.kind in "iu":
+        return f'{came} Save x.astype("uint8").'
+    scaled = "(x * 255)" if largest <= 1 else "x"
+    return f'{came} Save {scaled}.round().astype("uint8").'
 
 
 def _classes(y: Array, what: str, names: tuple[str, ...] | None) -> Classes:

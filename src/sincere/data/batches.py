@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sincere.data.epochs import EpochAfterEpoch
-from sincere.data.samples import listed, listed_names
+from sincere.data.samples import dealt_unlabelled, listed, listed_names
 from sincere.data.split import seeded_generator
 from sincere.errors import InputError, OptionError
 from sincere.tables import amount
@@ -107,7 +107,7 @@ class ClassBatches(EpochAfterEpoch):
     `set_epoch(n)` says which, and `batches(epoch)` gives one by its number.
 
     Args:
-        labels: classes (n,), whole numbers: a tensor, an array or a list.
+        labels: classes (n,), whole numbers: a tensor, an array or a list. −1 is dealt out like any other, with a note.
         batch_size: samples of a batch, over all ranks.
         rank, world_size: of this process. Each rank takes an even share of every batch, and a batch does not depend on
             the number of ranks, unless it would be too small for them.
@@ -131,11 +131,12 @@ class ClassBatches(EpochAfterEpoch):
         _check_sizes(batch_size, rank, world_size)
         self.seed, self.rank, self.world_size = seed, rank, world_size
         found, numbers, counts = np.unique(_class_numbers(labels), return_inverse=True, return_counts=True)
-        names = [str(label) if class_names is None else class_names[label] for label in found.tolist()]
+        names = [str(c) if class_names is None or c < 0 else class_names[c] for c in found.tolist()]
         self._numbers, self._units = numbers, _Units(counts)
         self._sizes = _batch_sizes(counts, batch_size, world_size)
         self.largest = int(max(self._sizes))
-        self.notes = _notes(names, counts, batch_size, len(self._sizes))
+        marked = dealt_unlabelled(found.tolist(), counts.tolist())
+        self.notes = (*marked, *_notes(names, counts, batch_size, len(self._sizes)))
 
     def __len__(self) -> int:
         return len(self._sizes)

@@ -13,6 +13,7 @@ from sincere.types import Kind
 
 SUFFIXES: dict[Kind, frozenset[str]] = {"image": images.SUFFIXES, "sound": frozenset({".wav", ".wave"})}
 OTHER_SOUND = frozenset([".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".aiff", ".aif", ".wma"])
+OF_FILES = (*images.SUFFIXES, *SUFFIXES["sound"], *OTHER_SOUND)  # how names of images and sound end
 
 
 def read_class_folders(folder: Path, settings: Settings) -> tuple[Samples, tuple[str, ...]]:
@@ -47,11 +48,12 @@ def read_class_folders(folder: Path, settings: Settings) -> tuple[Samples, tuple
     return samples, tuple(notes)
 
 
-def read_one_file(path: Path) -> Samples | None:
-    """A single image or WAV file, of no class; None where it is neither."""
+def read_one_file(path: Path) -> tuple[Samples, tuple[str, ...]] | None:
+    """A single image or WAV file, of no class, and a note that says so; None where it is neither."""
     for kind, suffixes in SUFFIXES.items():
         if path.suffix.lower() in suffixes:
-            return (images.ImageFiles if kind == "image" else sound.SoundFiles)((path,), unlabelled(1))
+            one = (images.ImageFiles if kind == "image" else sound.SoundFiles)((path,), unlabelled(1))
+            return one, (f"{path} is read alone and so has no class: it is of one class, {UNLABELLED!r}.",)
     return None
 
 

@@ -4,8 +4,10 @@ from pathlib import Path
 from typing import Literal, TypeAlias, Unpack, get_args
 
 import torch
+from numpy.typing import ArrayLike
 
 from sincere.checks import check_choice
+from sincere.data.arrays import array_of, samples_of_arrays
 from sincere.data.labelled import Form, LabelledData, Splits
 from sincere.data.options import DataOptions, Settings, check_meant, settings_from, shows_options
 from sincere.data.repeated import repeated_note
@@ -44,7 +46,11 @@ def open_data(source: str | Path, **options: Unpack[DataOptions]) -> Splits:
     found = reader.read(settings)
     takes = reader.takes if settings.test is None else reader.takes | reader_for(settings.test, settings.kind).takes
     check_meant(settings, takes, found.train.kind, source)
-    found = _with_test(found, settings)
+    return _splits(_with_test(found, settings), settings, source)
+
+
+def _splits(found: Found, settings: Settings, source: str | Path) -> Splits:
+    """What was found in one form, with a test part and, if there is to be one, a validation part."""
     form = found.train.form(settings)
     train, notes = _in_form(found.train, form, found.name, None, settings)
     _check_trainable(train, source)
@@ -55,6 +61,43 @@ def open_data(source: str | Path, **options: Unpack[DataOptions]) -> Splits:
             parts[name], more = _in_form(samples, form, found.name, train.class_names, settings, what=str(what))
             notes += tuple(f"{name}: {note}" for note in more)
     return _split(train, parts, (*found.notes, *notes), settings)
+
+
+@usual_defaults()
+def split_arrays(
+    inputs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    test: tuple[ArrayLike, ArrayLike] | None = None,
+    kind: Literal["image", "array"] | None = None,
+    validation_share: float = 0.1,
+    test_share: float = 0.2,
+    seed: int = 0,
+    name: str = "arrays",
+) -> Splits:
+    """Split data that is in memory already: what `open_data` makes of an .npz with the same arrays.
+
+    Args:
+        inputs: (n, features), or uint8 images (n, height, width), (n, height, width, channels) or (n, channels, height,
+            width): an array, a tensor, a data frame of numbers or nested lists.
+        labels: (n,), whole numbers or names.
+        test: inputs and labels to judge by, instead of a share of these.
+        kind: "array" flattens samples of any shape.
+        validation_share, test_share, seed: as for `open_data`.
+        name: of the data, in messages and reports.
+
+    >>> splits = split_arrays([[0.0, 1.0]] * 10 + [[1.0, 0.0]] * 10, ["cat"] * 10 + ["dog"] * 10)
+    >>> len(splits.train), len(splits.validation), len(splits.test), splits.train.class_names
+    (14, 2, 4, ('cat', 'dog'))
+    """
+    settings = Settings(kind=kind, validation_share=validation_share, test_share=test_share, seed=seed)
+    judge = None if test is None else _in_memory(*test, settings, "test ")
+    return _splits(Found(name, _in_memory(inputs, labels, settings, ""), test=judge), settings, name)
+
+
+def _in_memory(inputs: ArrayLike, labels: ArrayLike, settings: Settings, part: str) -> Samples:
+    named = [(array_of(values, what), what) for values, what in ((inputs, f"{part}inputs"), (labels, f"{part}labels"))]
+    return samples_of_arrays(named[0], named[1], None, settings)
 
 
 @shows_options
@@ -129,7 +172,8 @@ def _in_form(
     elif unknown := [label for label in present if label not in class_names]:
         raise InputError(
             f"labels of all parts must match those to train on ({listed_names(class_names, 8)}): {what or name} also "
-            f"has {listed_names(unknown, 8)}."
+            f"has {listed_names(unknown, 8)}. Correct these labels or remove their samples, or add samples of them to "
+            "those to train on."
         )
     place = {label: i for i, label in enumerate(class_names)}
     renumbered = torch.tensor([place.get(label, -1) for label in own_names], dtype=torch.int64)[numbers]

@@ -1,7 +1,7 @@
 """What a reader found, before it is brought to one form."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -72,15 +72,25 @@ class Samples(Protocol):
     def render(self, form: Form) -> Rendered: ...
 
 
+MINUS_ONE = Note(
+    "the label −1 is taken as a class of its own, like the other numbers",
+    "if it means unlabelled, as it does in the losses, leave those samples out",
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A source's samples, split as the source splits them."""
+    """A source's samples, split as the source splits them. `notes` also has what the classes' names give rise to."""
 
     name: str
     train: Samples
     validation: Samples | None = None
     test: Samples | None = None
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        more = (MINUS_ONE.told(advise=True),) if _may_be_unlabelled(self.train.classes.names) else ()
+        object.__setattr__(self, "notes", tuple(dict.fromkeys((*self.notes, *more))))  # its parts may have said it
 
 
 def number_classes(values: Sequence[str]) -> Classes:
@@ -90,10 +100,31 @@ def number_classes(values: Sequence[str]) -> Classes:
     (('9', '10'), [1, 0, 1])
     """
     distinct = set(values)
-    whole = all(value.removeprefix("-").isdecimal() for value in distinct)
-    names = sorted(distinct, key=(lambda value: (int(value), value)) if whole else None)
+    names = sorted(distinct, key=(lambda value: (int(value), value)) if _are_whole(distinct) else None)
     number = {name: i for i, name in enumerate(names)}
     return Classes(np.fromiter((number[value] for value in values), np.int64, len(values)), tuple(names))
+
+
+def _are_whole(names: Collection[str]) -> bool:
+    return all(name.removeprefix("-").isdecimal() for name in names)
+
+
+def _may_be_unlabelled(names: Collection[str]) -> bool:
+    """Is −1 the only class below 0? Beside 1 alone it is one of two classes; beside −2 it is a step of a scale."""
+    numbers = set(map(int, names)) if _are_whole(names) else set()
+    return len(numbers) > 1 and min(numbers) == -1 and numbers != {-1, 1}
+
+
+def dealt_unlabelled(labels: Sequence[int], counts: Sequence[int]) -> tuple[str, ...]:
+    """A note where batches of these labels, with so many samples each, hold some that a loss leaves out."""
+    if -1 not in labels:
+        return ()
+    return (
+        f"{counts[labels.index(-1)]:,} of {sum(counts):,} samples have the label −1, which is dealt out as a class of "
+        "its own, while the losses leave it out as unlabelled: a batch may hold one class beside it, and no negative. "
+        "Deal out the others alone, labels[labels != -1] and data to match; or, if −1 is a class, number the classes "
+        "from 0.",
+    )
 
 
 def unlabelled(count: int) -> Classes:

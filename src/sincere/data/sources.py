@@ -172,8 +172,9 @@ def _find_in_table(path: Path, settings: Settings) -> Found:
 
 
 def _find_one_file(path: Path, settings: Settings) -> Found:
-    if settings.labels == "optional" and (one := read_one_file(path)) is not None:
-        return Found(path.stem, one)
+    if settings.labels == "optional" and (read := read_one_file(path)) is not None:
+        samples, notes = read
+        return Found(path.stem, samples, notes=notes)
     hint = (
         " For CIFAR's archives write cifar10:PATH or cifar100:PATH." if path.name.endswith((".tar.gz", ".tgz")) else ""
     )

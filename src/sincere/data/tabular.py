@@ -3,20 +3,23 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
+from sincere.data.class_folders import OF_FILES
 from sincere.data.options import Settings
 from sincere.data.ready import Ready, features_from
-from sincere.data.samples import UNLABELLED, Samples, listed, number_classes
+from sincere.data.samples import UNLABELLED, Note, Samples, listed, number_classes
 from sincere.data.tables import Table
 from sincere.data.texts import texts_from
 from sincere.errors import InputError
 
 LABEL_NAMES = ("label", "labels", "class", "category", "target", "y", "intent", "topic", "species", "coarse_label")
-TEXT_NAMES = ("text", "sentence", "question", "utterance", "query", "content", "review", "document", "message", "title")
+# Not `title` or `name`: houses, films and books have one beside what there is to learn.
+TEXT_NAMES = ("text", "sentence", "question", "utterance", "query", "content", "review", "document", "message")
 INDEX_NAMES = frozenset({"id", "index", "row", "unnamed: 0", ""})  # the last two are pandas' and R's
 Numbers = npt.NDArray[np.float64]
 SHOWN_COLUMNS = 6  # of a row, where a person wants to see it
@@ -25,6 +28,11 @@ COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.IGNORECASE)  # a number as mu
 JOINED = "|;,"  # signs that people put between the labels of a sample that has several
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 TRUTH = {"true": 1.0, "false": 0.0}  # how pandas, R and SQL write a column of truth values
+NEARLY_ALL = 0.9  # of a column's values; a few may be missing or misspelt
+TO_FOLDERS = (
+    "Images and sound are read from files: sort them into a folder with a sub-folder per class (cat/1.png, dog/2.png), "
+    "and name that folder."
+)
 
 
 def read_tabular(table: Table, settings: Settings) -> tuple[Samples, tuple[str, ...]]:
@@ -34,8 +42,9 @@ def read_tabular(table: Table, settings: Settings) -> tuple[Samples, tuple[str, 
     others = {name: _numbers(values) for name, values in table.columns.items() if name != label_column}
     text_column = _text_column(table, others, settings)
     if text_column is not None:
-        return texts_from(_texts(table, text_column), labels, table.lines, str(table.path)), tuple(notes)
-    for name in [name for name, numbers in others.items() if _counts_rows(name, numbers)]:
+        texts = texts_from(_texts(table, text_column), labels, table.lines, str(table.path))
+        return replace(texts, notes=_left_out(table, others, text_column, settings)), tuple(notes)
+    for name in [name for name, numbers in others.items() if numbers is not None and _counts_rows(table, name)]:
         del others[name]
         notes.append(f"column {name!r} of {table.path} only numbers the rows, and was left out.")
     if not others:
@@ -43,6 +52,7 @@ def read_tabular(table: Table, settings: Settings) -> tuple[Samples, tuple[str, 
     columns = {}
     for name, numbers in others.items():
         if numbers is None:
+            _check_no_files(table, name)
             or_classes = f", or name it as the classes: label_column={name!r}" if label_column is None else ""
             raise InputError(f"{_not_a_number(table, name).removesuffix('.')}{or_classes}.")
         columns[name] = numbers
@@ -141,7 +151,9 @@ def _label(value: object) -> str:
 def _text_column(table: Table, others: Mapping[str, Numbers | None], settings: Settings) -> str | None:
     """The column with text, or None if the table holds numbers."""
     if settings.kind not in (None, "text", "array"):
-        raise InputError(f"a table holds text or arrays of numbers: got kind={settings.kind!r}, {table.path}.")
+        raise InputError(
+            f"a table holds text or arrays of numbers: got kind={settings.kind!r}, {table.path}. {TO_FOLDERS}"
+        )
     named = ", ".join(map(repr, others))
     if settings.kind == "array":
         return None
@@ -151,23 +163,70 @@ def _text_column(table: Table, others: Mapping[str, Numbers | None], settings: S
                 f"{table.path} must have a column {settings.input_column!r} beside its labels: it has {named}."
             )
         return settings.input_column
-    words = [name for name, numbers in others.items() if numbers is None]
-    usual = _named(TEXT_NAMES, words)
-    if usual is not None:
+    beside = [name for name in others if not _counts_rows(table, name)] or list(others)
+    words = [name for name in beside if others[name] is None]
+    numbers_meant = settings.kind is None and len(words) < len(beside)  # then single words are of a category
+    usual = _usual_text(table, words)
+    if usual is not None and (not numbers_meant or _is_prose(table, usual)):
         return usual
-    if len(others) == 1 and (words or settings.kind == "text"):
-        return next(iter(others))
     if settings.kind is None and words and all(COMMA.fullmatch(str(table.columns[name][0]).strip()) for name in words):
         raise InputError(_not_a_number(table, words[0]))
-    if settings.kind == "text" or len(words) == len(others):
+    if len(beside) == 1 and (words or settings.kind == "text"):
+        return beside[0]
+    if settings.kind == "text" and len(words) == 1:
+        return words[0]
+    if not numbers_meant:
         raise InputError(
             f"{table.path} must have one column of text, named {', '.join(TEXT_NAMES)}: it has {named}. "
-            "Name it: input_column='…'."
+            "Name it: input_column='…'. To learn from several, join them in one column first."
         )
     return None
 
 
+def _usual_text(table: Table, words: Sequence[str]) -> str | None:
+    """The column of words that has a usual name; of several, the one with more than single words."""
+    usual = [name for name in words if name.lower() in TEXT_NAMES]
+    prose = [name for name in usual if _is_prose(table, name)] if len(usual) > 1 else []
+    likely = prose or usual
+    if len(likely) > 1:
+        raise InputError(
+            f"{table.path} must have one column of text: {' and '.join(map(repr, likely))} all look like it. Name the "
+            "one to learn from: input_column='…'. To learn from several, join them in one column first."
+        )
+    return likely[0] if likely else None
+
+
+def _is_prose(table: Table, column: str) -> bool:
+    """Whether a column is called `text`, or most of its values have more than one word."""
+    values = table.columns[column]
+    return column.lower() == "text" or 2 * sum(len(str(value).split(None, 1)) > 1 for value in values) > len(values)
+
+
+def _left_out(table: Table, others: Iterable[str], column: str, settings: Settings) -> tuple[Note, ...]:
+    """A note on the columns beside a text that the user did not name; nobody misses numbers of rows."""
+    left = [name for name in others if name != column and not _counts_rows(table, name)]
+    if not left or settings.input_column is not None:
+        return ()
+    advice = "the option input_column chooses another column"
+    if settings.label_column is None and any(name.lower() in LABEL_NAMES for name in left):
+        advice += ", the option label_column other classes"
+    names = listed([repr(name) for name in left], SHOWN_COLUMNS)
+    return (Note(f"only column {column!r} of {table.path} is read as text, and not {names}", advice),)
+
+
+def _check_no_files(table: Table, column: str) -> None:
+    """Refuse names of files: as texts they tell the class where it is part of the name, and nothing of the files."""
+    values = table.columns[column]
+    files = [name for value in values if (name := str(value).strip()).lower().endswith(OF_FILES)]
+    if len(files) >= NEARLY_ALL * len(values):
+        raise InputError(
+            f"a table must hold its samples, not names of files: {len(files)} of {len(values)} values in {column!r} of "
+            f"{table.path} are such names, as {files[0][:40]!r} is. {TO_FOLDERS}"
+        )
+
+
 def _texts(table: Table, column: str) -> list[str]:
+    _check_no_files(table, column)
     values = table.columns[column]
     for line, value in zip(table.lines, values, strict=True):
         if not isinstance(value, (str, int, float, type(None))):
@@ -201,9 +260,9 @@ def _number(value: object) -> float | None:
         return None
 
 
-def _counts_rows(name: str, numbers: Numbers | None) -> bool:
+def _counts_rows(table: Table, name: str) -> bool:
     """Whether a column is an index: learned from, it would tell the class of data that is sorted by class."""
-    return name.lower() in INDEX_NAMES and numbers is not None and len(np.unique(numbers)) == len(numbers)
+    return name.lower() in INDEX_NAMES and len(set(map(str, table.columns[name]))) == len(table.lines)
 
 
 def _not_a_number(table: Table, name: str) -> str:

@@ -18,10 +18,14 @@ TREC_LINE = re.compile(r"(?P<coarse>[A-Za-z]+):(?P<fine>[A-Za-z]+)\s+(?P<questio
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """Texts of any length."""
+    """Texts of any length.
+
+    notes: how they were found, to be told with what is done to them.
+    """
 
     texts: tuple[str, ...]
     classes: Classes
+    notes: tuple[Note, ...] = ()
 
     @property
     def kind(self) -> Kind:
@@ -43,7 +47,8 @@ class Texts:
         full = hashed[:, -1, 0].nonzero().flatten().tolist()
         cut = sum(len(tokens(self.texts[i])) > words for i in full)
         long = f"{cut} of {len(self.texts)} texts are longer than {amount(words, 'word')} and were cut there"
-        return Rendered(hashed, notes=(Note(long, "the option words keeps more"),) if cut else ())
+        too_long = (Note(long, "the option words keeps more"),) if cut else ()
+        return Rendered(hashed, notes=(*self.notes, *too_long))
 
 
 def texts_from(texts: Sequence[str], labels: Sequence[str], lines: Sequence[int], what: str) -> Texts:

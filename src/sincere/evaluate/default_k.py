@@ -41,7 +41,7 @@ def k_words(k: int, origin: object) -> str:
 def k_notes(k: int, origin: object, counts: Mapping[str, int], *, one: str) -> Iterator[str]:
     """Why k is what it is, and for which classes it is too large. `one` is what there is to find: a training sample."""
     found = {name: count for name, count in counts.items() if count > 0}
-    if origin == LOWERED and found:
+    if origin == LOWERED and len(found) > 1:  # one class alone cannot be outvoted
         least, most = min(found.values()), max(found.values())
         sizes = f"{amount(most, one)} each" if least == most else f"{least:,} to {amount(most, one)} each"
         yield (

@@ -14,13 +14,16 @@ from sincere.evaluate.retrieval import as_hits, retrieve
 DRAWS, SEED, RECALL_AT = 1000, 0, (1, 5, 10)
 NOTE = "no training set was given: every sample was classified by its nearest neighbours among all the others"
 NOBODY = "there is one sample only, and nobody else to judge it by"
+ONE_CLASS = "all samples are of one class, {!r}, and cannot be taken for another: one class has no accuracy"
 
 
 def evaluate_alone(found: EmbeddingSet, *, name: str) -> Evaluation:
-    """Leave-one-out k-NN and retrieval; neither where there is nobody else."""
-    notes = [NOTE if len(found) > 1 else NOBODY]
-    classifiers = (_knn(found),) if len(found) > 1 else ()
-    retrieval = _retrieval(found) if len(found) > 1 else None
+    """Leave-one-out k-NN and retrieval; neither where there is nobody else, or nothing else to be taken for."""
+    present = [name for name, count in found.class_counts().items() if count]
+    judged = len(present) > 1
+    notes = [NOTE if judged else ONE_CLASS.format(present[0]) if len(found) > 1 else NOBODY]
+    classifiers = (_knn(found),) if judged else ()
+    retrieval = _retrieval(found) if judged else None
     for result in classifiers:
         others = {name: count - 1 for name, count in found.class_counts().items()}
         notes += k_notes(int(result.settings["k"] or 0), result.settings["k_origin"], others, one="other sample")

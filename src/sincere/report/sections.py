@@ -185,10 +185,7 @@ def about(subject: Subject) -> str:
     rows: list[tuple[str, str]] = [
         ("data", subject.evaluation.data),
         ("samples shown", _sizes(counts)),
-        (
-            "judged by",
-            "all the others (leave-one-out)" if subject.alone else amount(len(subject.train or ()), "training sample"),
-        ),
+        ("judged by", _judges(subject)),
         ("dimensions", ", ".join(f"{name} {dim}" for name, dim in subject.evaluation.dims.items())),
         ("temperature of loss readings", f"{geometry.temperature:g}"),
     ]
@@ -206,6 +203,12 @@ def about(subject: Subject) -> str:
         written = json.dumps(subject.config, indent=2, ensure_ascii=False)
         settings = f"<details><summary>Every setting</summary><pre>{text(written)}</pre></details>"
     return f"<details><summary>Data, settings, versions</summary>{told}{settings}</details>"
+
+
+def _judges(subject: Subject) -> str:
+    if not subject.evaluation.classifiers and subject.evaluation.retrieval is None:
+        return "nobody"
+    return "all the others (leave-one-out)" if subject.alone else amount(len(subject.train or ()), "training sample")
 
 
 def _sizes(counts: Sequence[int]) -> str:

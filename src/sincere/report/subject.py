@@ -16,7 +16,7 @@ from sincere.evaluate import Evaluation, evaluate
 from sincere.evaluate.inputs import check_is_set
 from sincere.geometry import describe
 from sincere.geometry.record import Geometry
-from sincere.report.leave_one_out import evaluate_alone
+from sincere.report.leave_one_out import ONE_CLASS, evaluate_alone
 from sincere.runs import RunFolder, read_json, read_metrics
 from sincere.runs.folder import Split
 from sincere.tables import amount
@@ -118,6 +118,7 @@ def subject_of(
     else:
         found = evaluate(train, test, name=name, on_step=say)
         test, train = test.with_classes(found.class_names), train.with_classes(found.class_names)
+        found = _telling(found, test, train)
     say("geometry")
     geometry = describe(test, train=train, temperature=TEMPERATURE, on_step=say)
     # Measured where the sets are; pictures are drawn on the CPU.
@@ -128,6 +129,20 @@ def _without_graph(found: EmbeddingSet) -> EmbeddingSet:
     """The same numbers: a set that was made of a model's output may still hold on to how they came about."""
     features = None if found.features is None else found.features.detach()
     return replace(found, embeddings=found.embeddings.detach(), features=features)
+
+
+def _telling(found: Evaluation, test: EmbeddingSet, train: EmbeddingSet) -> Evaluation:
+    """Without the figures that are 100 % whatever the embeddings are: of test samples that are all of one class."""
+    shown, known = (set(part.labels.tolist()) for part in (test, train))
+    if len(shown) != 1:
+        return found
+    name = found.class_names[min(shown)]
+    if known == shown:
+        return replace(found, classifiers=(), retrieval=None, notes=(ONE_CLASS.format(name),))
+    if found.retrieval is None:
+        return found
+    note = f"all test samples are of one class, {name!r}: retrieval among them finds nothing else, and has no figure"
+    return replace(found, retrieval=None, notes=(*found.notes, note))
 
 
 def _of_run(folder: RunFolder, sets: Mapping[Split, EmbeddingSet] | None, say: Say) -> Subject:
@@ -157,7 +172,7 @@ def _of_run(folder: RunFolder, sets: Mapping[Split, EmbeddingSet] | None, say: S
         name=name,
         test=test,
         train=train,
-        evaluation=replace(found, name=name),
+        evaluation=replace(_telling(found, test, train), name=name),
         geometry=geometry,
         metrics=tuple(read_metrics(folder.metrics)),
         config=config,
