@@ -11,7 +11,7 @@ from torch import nn
 
 import oracles
 from sincere.data import Splits
-from sincere.errors import InputError
+from sincere.errors import InputError, OptionError
 from sincere.runs import RunFolder, WriteError, read_metrics
 from sincere.train import (
     BatchesConfig,
@@ -21,6 +21,7 @@ from sincere.train import (
     OptimizerConfig,
     ReportingConfig,
     ScheduleConfig,
+    ViewsConfig,
     loop,
     meter,
     train,
@@ -328,3 +329,8 @@ def test_settings_that_do_nothing_on_a_cpu_are_noted(compute, words, tmp_path, c
     train(small_config(compute=compute, epochs=1), run=tmp_path, data=small_splits(), show="plain")
     said = capsys.readouterr().err
     assert (words in said) if words else ("note: compute" not in said)
+
+
+def test_views_that_nobody_has_are_refused_before_data_is_read():
+    with pytest.raises(OptionError, match="views must be one of 'auto', .*: got 'supcn'. Did you mean 'supcon'?"):
+        ViewsConfig("supcn")

@@ -21,6 +21,7 @@ from sincere.losses.modules import (
 from sincere.train.fields import check_at_least, check_fields
 from sincere.train.own_loss import own_loss
 from sincere.types import Kind
+from sincere.views import PRESETS
 
 Objective = Literal["contrastive", "cross_entropy", "fixed_simplex", "joint"]
 Compile = Literal[
@@ -95,6 +96,8 @@ class ViewsConfig:
     def __post_init__(self) -> None:
         check_fields(self)
         check_at_least(1, count=self.count)
+        # A misspelt one is known before any data is read; whether it suits the kind of data, only then.
+        check_choice("views", self.name, dict.fromkeys(("auto", *(name for kind in PRESETS.values() for name in kind))))
 
 
 @dataclass(frozen=True)
