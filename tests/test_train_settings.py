@@ -332,5 +332,5 @@ def test_settings_that_do_nothing_on_a_cpu_are_noted(compute, words, tmp_path, c
 
 
 def test_views_that_nobody_has_are_refused_before_data_is_read():
-    with pytest.raises(OptionError, match="views must be one of 'auto', .*: got 'supcn'. Did you mean 'supcon'?"):
+    with pytest.raises(OptionError, match=r"views must be one of 'auto', .*: got 'supcn'\. Did you mean 'supcon'"):
         ViewsConfig("supcn")
