@@ -19,7 +19,8 @@ from sincere.claims.claim import Conditions
 from sincere.claims.experiments import Planned
 from sincere.claims.laboratory import Laboratory, StoppedError
 from sincere.claims.light_runs import lighten
-from sincere.claims.registry import CLAIMS, find_claim
+from sincere.claims.registry import CLAIMS, check_known, find_claim
+from sincere.cli.reproduce import places_of
 from sincere.errors import InputError, OptionError
 from sincere.runs.lock import only_here
 
@@ -33,7 +34,9 @@ def main() -> None:
         those = ", ".join(one.name for one in CLAIMS if one.runs is not None)
         raise OptionError(f"{claim.name} has no long runs to make one by one: these have: {those}.")
     laboratory = Laboratory(given.runs, "plain", given.light)
-    conditions = Conditions("fast" if given.fast else "full", given.seed, laboratory, dict(given.data), say=print)
+    data = places_of(given.data)
+    check_known(data)
+    conditions = Conditions("fast" if given.fast else "full", given.seed, laboratory, data, say=print)
     claim.check_data(conditions)
     planned = list(claim.runs(conditions))
     for run in planned:
@@ -51,6 +54,8 @@ def make(run: Planned, light: Path, *, embeddings: bool) -> None:
     """Nothing, if it is there."""
     kept = light / run.folder
     if kept.exists():
+        if run.light() is None:  # the claim would not take it either
+            raise InputError(f"{kept} was made with other settings: move it away, and the same command trains it anew.")
         return
     began = perf_counter()
     made = run.trained().folder.path
@@ -61,21 +66,13 @@ def make(run: Planned, light: Path, *, embeddings: bool) -> None:
     print(f"made {kept}, {perf_counter() - began:.0f} s", flush=True)
 
 
-def name_and_path(given: str) -> tuple[str, str]:
-    name, is_there, path = given.partition("=")
-    if not (name and is_there and path):
-        raise argparse.ArgumentTypeError(f"say NAME=PATH, cifar10=cifar-10-python.tar.gz for one: got {given}")
-    return name, path
-
-
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("claim", help="its name or number")
     form = parser.add_mutually_exclusive_group(required=True)
     form.add_argument("--fast", action="store_true", help="real images, a short network")
     form.add_argument("--full", action="store_true", help="the paper's sizes")
-    where = "where a data set is"
-    parser.add_argument("--data", type=name_and_path, action="append", default=[], metavar="NAME=PATH", help=where)
+    parser.add_argument("--data", action="append", default=[], metavar="NAME=PATH", help="where a data set is")
     parser.add_argument("--seed", type=int, default=0, help="the first one")
     parser.add_argument("--runs", type=Path, default=HERE / "runs", help="where runs are trained")
     parser.add_argument("--light", type=Path, default=HERE / "light-runs", help="where what is kept of them goes")

@@ -209,6 +209,14 @@ class TestArraysInMemory:
             assert ours.class_names == theirs.class_names
         assert found.validation.class_names == ("a", "b", "c")
 
+    def test_names_in_a_column_of_objects(self):
+        """As pandas keeps them."""
+        names = np.array(["dog", "cat"] * 10, dtype=object)
+        found = split_arrays(np.random.default_rng(0).normal(size=(20, 3)), names)
+        assert found.train.class_names == ("cat", "dog")
+        with pytest.raises(InputError, match="whole numbers or text: got object"):
+            split_arrays(np.zeros((2, 3)), np.array([None, "a"], dtype=object))
+
     def test_tensors_with_a_graph_in_half_precision_and_tests_of_their_own(self):
         rows = torch.randn(30, 4, dtype=torch.bfloat16, requires_grad=True)
         labels = torch.arange(30) % 3

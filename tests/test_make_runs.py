@@ -2,7 +2,9 @@
 
 import sys
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from types import SimpleNamespace
 
 import pytest
@@ -13,9 +15,9 @@ from sincere.claims.graf_objectives import planned_objectives, trained_objective
 from sincere.claims.laboratory import Laboratory
 from sincere.claims.light_runs import is_light
 from sincere.claims.registry import CLAIMS
-from sincere.errors import OptionError
+from sincere.errors import InputError, OptionError
 from sincere.recipes.demo import demo_configs
-from sincere.runs import RunFolder
+from sincere.runs import RunFolder, read_metrics
 from sincere.runs.lock import only_here
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -81,14 +83,38 @@ def test_what_was_cut_off_while_it_was_kept_is_kept_anew(made):
     assert sorted(found.name for found in light.iterdir()) == ["tiny-sincere-0", "tiny-sincere-1"]
 
 
-def test_claims_without_long_runs_and_data_without_a_name_are_refused(monkeypatch, capsys):
+def test_claims_without_long_runs_and_data_without_a_name_are_refused(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["make_runs.py", "gradient", "--full"])
     with pytest.raises(OptionError, match=r"gradient has no long runs .* these have: table-1, figure-2"):
         make_runs.main()
-    monkeypatch.setattr(sys, "argv", ["make_runs.py", "table-1", "--full", "--data", "cifar10"])
-    with pytest.raises(SystemExit):
-        make_runs.main()
-    assert "say NAME=PATH" in capsys.readouterr().err
+    for data, words in (("cifar10", "must be NAME=PATH"), ("cifar11=PATH", "got data by the name of 'cifar11'")):
+        monkeypatch.setattr(sys, "argv", ["make_runs.py", "table-1", "--full", "--data", data])
+        with pytest.raises(OptionError, match=words):
+            make_runs.main()
+
+
+def test_what_was_kept_with_other_settings_is_not_taken_for_the_run(made, monkeypatch):
+    _, light, script = made
+    script("--without-embeddings")
+    config = light / "tiny-sincere-1" / "config.json"
+    config.write_text(config.read_text().replace('"epochs": 2', '"epochs": 3'))
+    with pytest.raises(InputError, match="tiny-sincere-1 was made with other settings: move it away"):
+        script("--without-embeddings")
+
+
+def test_the_training_pages_epochs_are_those_of_the_kept_runs():
+    """Several runs on one GPU: the sentence is written by hand."""
+    medians, fastest = [], []
+    for metrics in sorted((ROOT / "reproduce" / "light-runs").glob("cifar100-graf-*/metrics.jsonl")):
+        ends = [record["seconds"] for record in read_metrics(metrics) if record["kind"] == "epoch"]
+        lengths = [after - before for before, after in pairwise(ends)]
+        medians.append(median(lengths))
+        fastest.append(min(lengths))
+    alone = [seconds for seconds in fastest if seconds < 1]
+    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    assert f"{min(medians):.2f} to {max(medians):.2f} s (medians of {len(medians)} runs)" in page
+    assert f"{min(alone):.2f} to {max(alone):.2f} s where" in page
+    assert f"(the fastest epoch, in {len(alone)} of them)" in page
 
 
 @pytest.mark.parametrize("form", ["fast", "full"])

@@ -82,6 +82,10 @@ class Planned:
     def folder(self) -> str:
         return self.experiment.folder_of(self.name)
 
+    def light(self) -> Trained | None:
+        """What is kept of it, if that was made with these settings."""
+        return self.experiment.conditions.laboratory.light_run(self.folder, self.config)
+
     def trained(self) -> Trained:
         """And evaluated, on CIFAR."""
         return self.experiment.variant(self.name, self.config)

@@ -145,7 +145,7 @@ class Laboratory:
 
     def _trained(self, name: str, config: TrainConfig, data: Splits | None) -> Trained:
         run = RunFolder(self.folder / name)
-        if not run.started and (kept := self._light_run(name, config)) is not None:
+        if not run.started and (kept := self.light_run(name, config)) is not None:
             return kept
         begun = as_begun(config, TrainConfig.load(run.path)) if run.started else config
         if run.finished and not TrainConfig.load(run.path).differences(begun):
@@ -157,7 +157,8 @@ class Laboratory:
             raise StoppedError(f"{run.path} was stopped: run the same command again to go on with it.", done.exit_code)
         return Trained(run)
 
-    def _light_run(self, name: str, config: TrainConfig) -> Trained | None:
+    def light_run(self, name: str, config: TrainConfig) -> Trained | None:
+        """What is kept of a run of this name and configuration, if anything."""
         if self.light is None or not is_light(kept := RunFolder(self.light / name)):
             return None
         known = TrainConfig.load(kept.path)

@@ -57,7 +57,7 @@ def reproduce_claim(
         return
     form: Form = "full" if full else "fast" if fast else "quick"
     try:
-        result = reproduce(claim, form=form, out=out, runs=runs, data=_places(data or []), seed=seed, say=say)
+        result = reproduce(claim, form=form, out=out, runs=runs, data=places_of(data or []), seed=seed, say=say)
     except StoppedError as error:
         say(f"error: {error}")
         raise typer.Exit(error.exit_code) from error
@@ -75,7 +75,8 @@ def check_meant(claim: str | None, *, table: bool, **of_a_claim: object) -> None
         raise OptionError("--full and --fast are two forms of a claim: give one of them.")
 
 
-def _places(given: list[str]) -> dict[str, str]:
+def places_of(given: list[str]) -> dict[str, str]:
+    """Paths by the names of their data sets, as they were typed."""
     found = {}
     for one in given:
         name, mark, path = one.partition("=")

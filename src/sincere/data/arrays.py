@@ -163,9 +163,12 @@ def array_of(values: npt.ArrayLike | Tensor, what: str) -> Array:
         plain = values.detach().cpu()
         return (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()  # NumPy has no bfloat16
     try:
-        return np.asarray(values)
+        found = np.asarray(values)
     except ValueError as error:  # lists of several lengths
         raise InputError(f"{what} must be an array, or lists of one length: {error}.") from error
+    if found.dtype == object and all(isinstance(value, str) for value in found.flat):
+        return found.astype(str)  # a column of pandas
+    return found
 
 
 def samples_of_arrays(

@@ -44,7 +44,7 @@ def notes_on_compute(compute: ComputeConfig, device: torch.device) -> tuple[str,
     if compute.compile == "graphs":
         notes.append(f"compute.compile='graphs' records CUDA graphs: on this device, {device.type}, steps stay plain.")
     if compute.precision == "fp16" and device.type == "cpu":
-        notes.append("compute.precision='fp16' is slow on most CPUs: 'fp32' and 'bf16' are usually many times faster.")
+        notes.append("compute.precision='fp16' can be many times slower on a CPU than 'fp32' or 'bf16'.")
     return tuple(notes)
 
 
