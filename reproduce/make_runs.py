@@ -3,6 +3,8 @@
 python reproduce/make_runs.py errors --full --data cifar100=PATH --without-embeddings
 python reproduce/make_runs.py table-1 --full --data cifar10=PATH
 
+python reproduce/make_runs.py table-1 --full --data cifar10=PATH --only cifar10-supcon-0
+
 What is kept lies in reproduce/light-runs/, where `sincere reproduce` finds it: a run that is there is trained on no
 machine again. Start the command several times for several runs at once on one GPU: each takes what no other has.
 A command that is stopped has saved its run, and the same command goes on with it.
@@ -15,6 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
 
+from sincere.checks import did_you_mean
 from sincere.claims.claim import Conditions
 from sincere.claims.experiments import Planned
 from sincere.claims.laboratory import Laboratory, StoppedError
@@ -39,7 +42,7 @@ def main() -> None:
     conditions = Conditions("fast" if given.fast else "full", given.seed, laboratory, data, say=print)
     claim.check_data(conditions)
     planned = list(claim.runs(conditions))
-    for run in planned:
+    for run in chosen(planned, given.only):
         with ExitStack() as held:
             try:
                 held.enter_context(only_here(given.runs / "locks" / run.folder))
@@ -48,6 +51,15 @@ def main() -> None:
             make(run, given.light, embeddings=not given.without_embeddings)
     there = sum((given.light / run.folder).exists() for run in planned)
     print(f"{there} of {len(planned)} runs are in {given.light}")
+
+
+def chosen(planned: list[Planned], only: list[str]) -> list[Planned]:
+    """Those that were asked for by name; all of them, if none was."""
+    names = [run.folder for run in planned]
+    for name in only:
+        if name not in names:
+            raise OptionError(f"this claim's runs are {', '.join(names)}: got {name!r}.{did_you_mean(name, names)}")
+    return [run for run in planned if not only or run.folder in only]
 
 
 def make(run: Planned, light: Path, *, embeddings: bool) -> None:
@@ -73,6 +85,7 @@ def parsed() -> argparse.Namespace:
     form.add_argument("--fast", action="store_true", help="real images, a short network")
     form.add_argument("--full", action="store_true", help="the paper's sizes")
     parser.add_argument("--data", action="append", default=[], metavar="NAME=PATH", help="where a data set is")
+    parser.add_argument("--only", action="append", default=[], metavar="RUN", help="by its folder; again for more")
     parser.add_argument("--seed", type=int, default=0, help="the first one")
     parser.add_argument("--runs", type=Path, default=HERE / "runs", help="where runs are trained")
     parser.add_argument("--light", type=Path, default=HERE / "light-runs", help="where what is kept of them goes")

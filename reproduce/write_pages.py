@@ -3,6 +3,7 @@
 python reproduce/write_pages.py          # after `sincere reproduce CLAIM`
 """
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from sincere.claims.reproduce import Kept
 from sincere.claims.results import counts, kept_forms, markdown_table
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import runs_so_far
+
 README, PAGE = HERE.parent / "README.md", HERE.parent / "docs" / "claims.md"
 START, END = "<!-- claims: start, written by reproduce/write_pages.py -->", "<!-- claims: end -->"
 INTRODUCTION = """# The papers' claims, one by one
@@ -77,7 +81,8 @@ def verdict(result: ClaimResult | None) -> str:
 def page(forms: dict[int, list[ClaimResult]]) -> str:
     results = {number: found[0] for number, found in forms.items()}
     sections = [line for claim in CLAIMS for line in section(claim, forms.get(claim.number, []))]
-    return "\n".join([INTRODUCTION, markdown_table(results), "", *sections])
+    waiting = [number for number, result in results.items() if result.form != "full"]
+    return "\n".join([INTRODUCTION, markdown_table(results), "", *sections, *runs_so_far.section(waiting)])
 
 
 def section(claim: Claim, forms: list[ClaimResult]) -> Iterator[str]:
@@ -89,6 +94,8 @@ def section(claim: Claim, forms: list[ClaimResult]) -> Iterator[str]:
         yield "Not run yet.\n"
         return
     yield from outcome(claim, forms[0])
+    if forms[0].form != "full" and (so_far := runs_so_far.told(claim)):
+        yield f"{so_far}\n"
     for other in forms[1:]:
         if other.form == "fast":
             yield "The fast form:\n"

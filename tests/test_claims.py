@@ -3,6 +3,8 @@
 import importlib.util
 import json
 import math
+import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,7 +35,7 @@ from sincere.claims.claim import Conditions
 from sincere.claims.experiments import as_far_as_run, experiments
 from sincere.claims.graf_closeness import Closeness, closer_is_better, judged_closeness, supcon_nearer
 from sincere.claims.graf_errors import judged_errors
-from sincere.claims.laboratory import Laboratory
+from sincere.claims.laboratory import Laboratory, Trained
 from sincere.claims.many_labels import PAIRS, PairedLabels, multi_hot, paired_digits
 from sincere.claims.objectives import contrastive, difference, objective
 from sincere.claims.results import kept_forms
@@ -42,6 +44,7 @@ from sincere.claims.statistics import below_zero, covers_zero, over_seeds, with_
 from sincere.claims.supcon_training import LimitedPositives, judged_against_baselines, judged_positives
 from sincere.errors import InputError, OptionError
 from sincere.recipes import find_recipe
+from sincere.runs import RunFolder
 from sincere.views import Statistics, build_views
 
 ROOT = Path(__file__).parent.parent
@@ -331,6 +334,28 @@ def test_pages_show_what_is_kept():
         # Of smaller forms the fast one is shown as well: it has real images and several seeds.
         shown = result.form == "fast" or result is forms[result.number][0]
         assert (f"reproduce/{result.name}/{result.form}.png" in page) == shown, result.name
+
+
+def test_full_runs_are_shown_before_their_claims_are_judged(tmp_path):
+    """One of four, each of which the claims share; nothing is said where there is none."""
+    sys.path.insert(0, str(ROOT / "reproduce"))
+    import runs_so_far
+
+    table_1, gradient = find_claim("table-1"), find_claim("gradient")
+    assert runs_so_far.told(table_1, tmp_path) is None
+    assert list(runs_so_far.section([8, 11], tmp_path)) == []
+    kept = "cifar10-sincere-0"
+    shutil.copytree(ROOT / "reproduce" / "light-runs" / kept, tmp_path / "light-runs" / kept)
+    assert "1 of 4" in runs_so_far.told(table_1, tmp_path)
+    assert "1 of 2" in runs_so_far.told(find_claim("figure-2"), tmp_path)  # of CIFAR-10 alone
+    assert runs_so_far.told(gradient, tmp_path) is None
+    *_, row, end = runs_so_far.section([2, 8, 11], tmp_path)
+    light = Trained(RunFolder(tmp_path / "light-runs" / kept))
+    losses = light.epoch_losses()
+    assert row.startswith(f"| `{kept}` | {losses[0]:.2f} → {losses[-1]:.2f} | 6.82 → 0.24 |")
+    assert " | 95.93 | " in row
+    assert not end
+    assert list(runs_so_far.section([2], tmp_path)) == []
 
 
 def test_full_forms_are_the_papers_runs(tmp_path):

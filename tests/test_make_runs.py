@@ -75,6 +75,15 @@ def test_what_another_process_has_is_left_to_it(made, capsys):
     assert RunFolder(light / "tiny-sincere-1").embeddings("test").exists()
 
 
+def test_one_run_alone(made, capsys):
+    _, light, script = made
+    script("--only", "tiny-sincere-1", "--without-embeddings")
+    assert [found.name for found in light.iterdir()] == ["tiny-sincere-1"]
+    assert "1 of 2 runs are in" in capsys.readouterr().out
+    with pytest.raises(OptionError, match=r"runs are tiny-sincere-0, tiny-sincere-1: got 'tiny-sincere-2'\. Did you"):
+        script("--only", "tiny-sincere-2")
+
+
 def test_what_was_cut_off_while_it_was_kept_is_kept_anew(made):
     _, light, script = made
     (light / ".tiny-sincere-0").mkdir(parents=True)
