@@ -2,18 +2,20 @@
 
     python benchmarks/recipe_figures.py digits=digits letter=letter.npz trec6=trec:TREC --runs runs --seeds 3
     python benchmarks/recipe_figures.py fast-cifar10=cifar10:PATH --by-the-clock
+    python benchmarks/recipe_figures.py best-cifar10=cifar10:PATH --by-the-clock --add --seeds 1
 
 Writes src/sincere/recipes/measured.json, from which `sincere recipes show` and docs/recipes.md tell what was measured.
 Nothing is chosen here: each run is evaluated once, on its test split, as its recipe says (`sincere train --recipe NAME
 --evaluate`), or by k-NN, class means and a linear probe where it says nothing. With --by-the-clock each run is that
 command in a process of its own, timed from its start to its end: imports, data, compilation and evaluation count.
+Long runs can be made seed by seed: with --add the seeds go on after those whose figures are kept.
 """
 
 import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -45,9 +47,9 @@ def by_the_clock(name: str, source: str, run: Path, seed: int) -> float:
 
 
 def measured(
-    name: str, source: str, runs: Path, seeds: int, *, clock: bool = False, commit: str | None = None
+    name: str, source: str, runs: Path, seeds: Iterable[int], *, clock: bool = False, commit: str | None = None
 ) -> dict[str, Any]:
-    """One recipe's figures over its seeds."""
+    """One recipe's figures over these seeds."""
     recipe, laboratory = find_recipe(name), Laboratory(runs, "off")
     config, options = recipe.config, recipe.evaluation or EvaluationOptions(methods=METHODS)
     methods = [method for method in METHODS if method in options.methods]
@@ -55,7 +57,7 @@ def measured(
         raise OptionError(f"{name} must be evaluated by one of {', '.join(METHODS)}: it asks for {options.methods}.")
     done: list[Trained] = []
     clocked: list[float] = []
-    for seed in range(seeds):
+    for seed in seeds:
         print(f"{name}, seed {seed}", flush=True)
         if clock:
             clocked.append(by_the_clock(name, source, runs / f"{name}-{seed}", seed))
@@ -72,6 +74,25 @@ def measured(
         "torch": origin["versions"]["torch"],
         "commit": commit or origin["sincere_commit"],
         "date": origin["started"][:10],
+        **({"verdict_seconds": clocked} if clocked else {}),
+    }
+
+
+def joined(kept: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Figures of more seeds behind those that are kept, which must be of the same machine and methods."""
+    for what in ("hardware", "torch", "test_samples"):
+        if kept[what] != new[what]:
+            raise OptionError(f"seeds of one recipe must have the same {what}: {kept[what]} is kept, got {new[what]}.")
+    if kept["top1"].keys() != new["top1"].keys():
+        before, now = (", ".join(one["top1"]) for one in (kept, new))
+        raise OptionError(f"the kept figures are of {before}, the new ones of {now}.")
+    clocked = kept.get("verdict_seconds", []) + new.get("verdict_seconds", [])
+    commits = [found for found in (kept["commit"], new["commit"]) if found]
+    return {
+        **new,
+        "top1": {method: [*values, *new["top1"][method]] for method, values in kept["top1"].items()},
+        "seconds": kept["seconds"] + new["seconds"],
+        "commit": ", ".join(dict.fromkeys(commits)) or None,
         **({"verdict_seconds": clocked} if clocked else {}),
     }
 
@@ -124,7 +145,7 @@ def fast(figures: dict[str, Any]) -> str:
         clock = f"{clock} s" if clock else "–"
         lines.append(
             f"| `{name}` | {one.spread('linear')} | {each} | {TABLE_2['sincere', classes].partition(' ')[0]} "
-            f"| {one.mean_seconds:.0f} s | {clock} | {one.hardware}, torch {one.torch}, commit {one.commit} |"
+            f"| {one.mean_seconds:.0f} s | {clock} | {one.hardware}, torch {one.torch}, commit {one.short_commit} |"
         )
     return "\n".join(lines)
 
@@ -140,12 +161,17 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--by-the-clock", action="store_true", help="each run a command of its own, timed as a whole")
+    parser.add_argument("--add", action="store_true", help="more seeds, after those whose figures are kept")
     parser.add_argument("--commit", help="of the code, where it was copied without its history")
     given = parser.parse_args()
     figures = read_json(FILE) if FILE.exists() else {}
     for word in given.recipes:
         name, _, source = word.partition("=")
-        figures[name] = measured(name, source, given.runs, given.seeds, clock=given.by_the_clock, commit=given.commit)
+        kept = figures.get(name) if given.add else None
+        first = len(kept["seconds"]) if kept else 0
+        seeds = range(first, first + given.seeds)
+        new = measured(name, source, given.runs, seeds, clock=given.by_the_clock, commit=given.commit)
+        figures[name] = joined(kept, new) if kept else new
         write_json(FILE, figures)
     _write_between(PAGE, START, END, "\n".join(table(figures)))
     _write_between(README, REACHED_START, REACHED_END, reached(figures))

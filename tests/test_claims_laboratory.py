@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -133,7 +134,7 @@ def recipe_with(evaluation, arrays):
 def test_recipes_are_measured_as_they_say(figures, arrays, tmp_path, monkeypatch, methods):
     asked = EvaluationOptions(methods=methods, l2=0.01, probe_views=2, draws=100)
     monkeypatch.setattr(figures, "find_recipe", lambda name: recipe_with(asked, arrays))
-    found = figures.measured("digits", arrays, tmp_path, 2)
+    found = figures.measured("digits", arrays, tmp_path, range(2))
     assert list(found["top1"]) == [method for method in METHODS if method in methods]
     for seed in range(2):
         folder = tmp_path / f"digits-{seed}"
@@ -144,7 +145,7 @@ def test_recipes_are_measured_as_they_say(figures, arrays, tmp_path, monkeypatch
         for method, values in found["top1"].items():
             assert values[seed] == expected.classifier(method).top1.value
     monkeypatch.setattr(figures, "evaluated", None)
-    assert figures.measured("digits", arrays, tmp_path, 2)["top1"] == found["top1"], "what is there is read"
+    assert figures.measured("digits", arrays, tmp_path, range(2))["top1"] == found["top1"], "what is there is read"
     assert f"linear probe {Figures.of(found).spread('linear')} %" in str(Figures.of(found))
     monkeypatch.setitem(figures.RECIPES, "digits", recipe_with(asked, arrays))
     (row,) = list(figures.table({"digits": found}))[2:]
@@ -153,9 +154,32 @@ def test_recipes_are_measured_as_they_say(figures, arrays, tmp_path, monkeypatch
     assert (cells[3] == "–") == ("class_means" not in methods)
 
 
+def test_seeds_are_added_one_by_one(figures, arrays, tmp_path, monkeypatch):
+    """The same figures as of all seeds at once; those of another machine are refused."""
+    asked = EvaluationOptions(methods=("knn",), draws=100)
+    monkeypatch.setattr(figures, "find_recipe", lambda name: recipe_with(asked, arrays))
+    whole = figures.measured("digits", arrays, tmp_path / "runs", range(2))
+    monkeypatch.setattr(figures, "FILE", tmp_path / "measured.json")
+    monkeypatch.setattr(figures, "_write_between", lambda *words: None)
+    for _ in range(2):
+        words = [f"digits={arrays}", "--runs", str(tmp_path / "runs"), "--add", "--seeds", "1"]
+        monkeypatch.setattr(sys, "argv", ["recipe_figures.py", *words])
+        figures.main()
+    assert json.loads(figures.FILE.read_text())["digits"] == whole
+    later = {**whole, "commit": "abc", "verdict_seconds": [3.0, 4.0]}
+    both = figures.joined(whole, later)
+    assert both["commit"] == f"{whole['commit']}, abc"
+    assert f"commit {whole['commit'][:9]}, abc, " in str(Figures.of(both))
+    assert (both["verdict_seconds"], len(both["seconds"])) == ([3.0, 4.0], 4)
+    with pytest.raises(OptionError, match=r"must have the same hardware: .* is kept, got another"):
+        figures.joined(whole, {**later, "hardware": "another"})
+    with pytest.raises(OptionError, match="kept figures are of knn, the new ones of linear"):
+        figures.joined(whole, {**later, "top1": {"linear": [0.5]}})
+
+
 def test_recipes_that_say_nothing_are_measured_as_before(figures, arrays, tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "find_recipe", lambda name: recipe_with(None, arrays))
-    found = figures.measured("digits", arrays, tmp_path, 1)
+    found = figures.measured("digits", arrays, tmp_path, [0])
     known = json.loads((ROOT / "src" / "sincere" / "recipes" / "measured.json").read_text())["digits"]
     assert found.keys() == known.keys()
     assert tuple(found["top1"]) == METHODS
@@ -167,7 +191,7 @@ def test_a_recipe_without_an_accuracy_cannot_be_measured(figures, arrays, tmp_pa
     asked = EvaluationOptions(methods=("retrieval",))
     monkeypatch.setattr(figures, "find_recipe", lambda name: recipe_with(asked, arrays))
     with pytest.raises(OptionError, match="must be evaluated by one of knn, class_means, linear"):
-        figures.measured("digits", arrays, tmp_path, 1)
+        figures.measured("digits", arrays, tmp_path, [0])
     assert not list(tmp_path.iterdir())
 
 

@@ -21,7 +21,7 @@ class Figures:
     seconds: list[float]  # of training, seed by seed
     hardware: str
     torch: str
-    commit: str | None
+    commit: str | None  # several with commas, where seeds were added later
     date: str
     verdict_seconds: list[float] | None = None  # from the command to the last figure, each run in a process of its own
 
@@ -52,12 +52,16 @@ class Figures:
         """In words; empty where nobody held a clock."""
         return f", {fmean(self.verdict_seconds):.0f} s from data to verdict" if self.verdict_seconds else ""
 
+    @property
+    def short_commit(self) -> str:
+        return ", ".join(one[:9] for one in (self.commit or "unknown").split(", "))
+
     def __str__(self) -> str:
         reached = ", ".join(f"{TITLES[method]} {self.spread(method)} %" for method in self.top1)
         return (
             f"{reached} of {self.test_samples:,} test samples ({self.over}), "
             f"{self.mean_seconds:.0f} s of training on {self.hardware}{self.to_verdict}; torch {self.torch}, commit "
-            f"{(self.commit or 'unknown')[:9]}, {self.date}"
+            f"{self.short_commit}, {self.date}"
         )
 
 
