@@ -234,3 +234,9 @@ def test_noise_is_kept_of_the_device_that_the_encoder_moves_its_inputs_to(monkey
     _RandomState(encoder, torch.randn(3, 2)).restore()
     assert asked == ["cuda:1"]
     assert given_back == [("state of cuda:1", "cuda:1")]
+
+
+def test_a_function_is_no_encoder():
+    layer = torch.nn.Linear(3, 2)
+    with pytest.raises(InputError, match=r"encoder must be an nn\.Module, .*: got function\. For a function, write"):
+        cached_backward(lambda rows: layer(rows), torch.ones(4, 3), lambda z: z.sum(), chunk_size=2)

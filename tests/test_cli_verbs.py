@@ -1,5 +1,6 @@
 """The other verbs, on one small run: files, figures, JSON, refusals, help."""
 
+import html
 import io
 import json
 import re
@@ -127,6 +128,19 @@ def test_evaluate_with_a_probe_on_views(runs, tmp_path, monkeypatch):
     without = parsed("evaluate", copy, "--methods", "class-means", "--draws", "100")
     assert without["classifiers"][0]["top1"] == means["top1"]
     assert given[3] is None
+
+
+def test_runs_on_other_test_samples_are_not_compared(tmp_path):
+    """With the same classes in the same order: labels alone would not tell."""
+    data = blobs(tmp_path / "train.npz")
+    for seed, name in enumerate(("easy", "hard"), start=1):
+        test = blobs(tmp_path / f"{name}.npz", samples=30, seed=seed)
+        done("train", data, "--test", test, *FAST, "--out", tmp_path / name, "--quiet")
+    told = "the labels of 'easy' and 'hard' agree, but their inputs are others"
+    assert told in refused("compare", tmp_path / "easy", tmp_path / "hard")
+    done("report", tmp_path / "easy", tmp_path / "hard", "--out", tmp_path / "page.html")
+    page = html.unescape((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert f"No paired comparison: the evaluations must be of the same test samples in the same order: {told}" in page
 
 
 @pytest.mark.parametrize(

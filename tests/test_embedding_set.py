@@ -10,6 +10,7 @@ import torch
 
 from sincere.data import LabelledData
 from sincere.embeddings import EmbeddingSet, embed
+from sincere.embeddings.identity import other_samples, samples_fingerprint
 from sincere.encoders import EmbeddingModel, ProjectionHead, build_encoder
 from sincere.errors import InputError, OptionError
 from sincere.runs import WriteError
@@ -32,7 +33,7 @@ def example(**changes):
 def assert_same(a, b):
     assert torch.equal(a.embeddings, b.embeddings)
     assert torch.equal(a.labels, b.labels)
-    assert (a.class_names, a.name, a.shown) == (b.class_names, b.name, b.shown)
+    assert (a.class_names, a.name, a.shown, a.samples) == (b.class_names, b.name, b.shown, b.samples)
     assert (a.features is None) == (b.features is None)
     if a.features is not None:
         assert torch.equal(a.features, b.features)
@@ -49,6 +50,7 @@ def assert_same(a, b):
         {"shown": None},
         {"features": None, "shown": None, "images": None},
         {"images": torch.full((5, 16, 32, 3), 7, dtype=torch.uint8)},
+        {"samples": "image-3×32×32 abc"},
     ],
 )
 def test_a_saved_set_comes_back(tmp_path, changes):
@@ -342,3 +344,34 @@ def test_damaged_files_are_refused_in_words(kind, tmp_path):
         except InputError:
             refused += 1
     assert refused > 100
+
+
+def test_a_set_knows_which_samples_it_is_of():
+    """By what went in, or what was written: other inputs are others, the same in another form are not."""
+    rows = torch.arange(12.0).view(4, 3)
+    data = LabelledData(rows, torch.tensor([0, 1, 0, 1]), ("a", "b"), "array", "rows")
+    known = samples_fingerprint(data)
+    assert known == samples_fingerprint(replace(data, inputs=rows.clone(), name="again"))
+    assert other_samples(known, samples_fingerprint(replace(data, inputs=rows.flip(0))))
+    assert not other_samples(known, samples_fingerprint(replace(data, inputs=rows[:, :2])))
+    assert not other_samples(known, None)
+    words = ("one", "two", "three", "four")
+    numbers = torch.arange(8, dtype=torch.int32).view(4, 2, 1)
+    texts = LabelledData(numbers, data.labels, ("a", "b"), "text", "texts", words, buckets=99)
+    written = samples_fingerprint(texts)
+    assert written == samples_fingerprint(replace(texts, inputs=numbers + 1)), "cut into other pieces"
+    assert other_samples(written, samples_fingerprint(replace(texts, shown=words[::-1])))
+    encoder = build_encoder("mlp", kind="array", shape=(3,), width=4)
+    views = build_views("none", kind="array", statistics=Statistics.of(rows, kind="array"))
+    made = embed(EmbeddingModel(encoder, ProjectionHead(4, dim=2)), views, data)
+    assert made.samples == known
+    assert made.to("cpu").with_classes(("b", "a")).samples == known
+    assert made.subset([0, 1]).samples is None
+    arrays = {"embeddings": made.embeddings, "samples": "mine"}
+    assert EmbeddingSet.from_arrays(labels=[0, 1, 0, 1], **arrays).samples == "mine"
+    assert EmbeddingSet.from_arrays(labels=[0, 1, -1, 1], unlabelled="drop", **arrays).samples is None
+
+
+def test_somebody_elses_array_of_samples_is_no_fingerprint(tmp_path):
+    np.savez(tmp_path / "theirs.npz", embeddings=np.eye(3), labels=np.arange(3), samples=np.eye(3))
+    assert EmbeddingSet.load(tmp_path / "theirs.npz").samples is None

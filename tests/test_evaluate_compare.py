@@ -10,7 +10,7 @@ from scipy import stats
 
 from evaluated import EVERYTHING, made, with_correct
 from sincere.errors import InputError, OptionError
-from sincere.evaluate import EvaluationOptions, compare, evaluate
+from sincere.evaluate import Evaluation, EvaluationOptions, compare, evaluate
 from sincere.evaluate.comparison import balancing_weights, per_sample
 from sincere.evaluate.paired import holm, mcnemar_exact, paired_test, sign_flip
 
@@ -243,3 +243,18 @@ def test_names_can_always_be_told_apart(found):
     names = ("run", "run (2)", "run", "run")
     result = compare(*(replace(found, name=name) for name in names), draws=100)
     assert result.names == ("run", "run (2)", "run (3)", "run (4)")
+
+
+def test_other_inputs_under_the_same_labels_are_no_pair(found):
+    """Test sets that are sorted by class have the same labels, whatever they hold."""
+    easy, hard = (replace(found, name=name, samples=f"array-8 {name}") for name in ("easy", "hard"))
+    with pytest.raises(InputError, match="'easy' and 'hard' agree, but their inputs are others"):
+        compare(easy, hard)
+    with pytest.raises(InputError, match="inputs are others"):
+        compare(easy, easy, hard)
+    for other in (replace(hard, samples=None), replace(hard, samples="array-9 hard"), replace(easy, name="again")):
+        assert compare(easy, other).differences[0].verdict == "none"
+    assert Evaluation.from_json(easy.to_json()) == easy
+    document = json.loads(easy.to_json())
+    del document["samples"]
+    assert Evaluation.from_json(json.dumps(document)).samples is None, "a record of before"

@@ -193,6 +193,16 @@ def test_evaluate_says_what_is_wrong():
         evaluate(train, test, options=EvaluationOptions(("knn",), draws=100)).classifier("linear")
 
 
+def test_one_test_sample_a_class_is_enough_for_all_but_retrieval():
+    train, test = made(70, 0), made(70, 1).subset(torch.arange(7))
+    found = evaluate(train, test, options=EvaluationOptions(("knn", "retrieval"), draws=100))
+    assert found.retrieval is None
+    assert "retrieval was left out: every test sample is the only one of its class" in found.notes
+    alone = evaluate(train, test, options=EvaluationOptions(("knn",), draws=100))
+    assert found.classifier("knn") == alone.classifier("knn")
+    assert Evaluation.from_json(found.to_json()) == found
+
+
 def test_notes_on_classes_without_samples():
     train, test = made(70, 0), made(70, 1)
     train, test = train.subset((train.labels != 2).nonzero().flatten()), test.subset(torch.arange(13))

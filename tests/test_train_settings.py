@@ -11,6 +11,7 @@ from torch import nn
 
 import oracles
 from sincere.data import Splits
+from sincere.data.fingerprint import data_fingerprint
 from sincere.errors import InputError, OptionError
 from sincere.runs import RunFolder, WriteError, read_metrics
 from sincere.train import (
@@ -33,7 +34,6 @@ from sincere.train.optimizer import build_optimizers
 from sincere.train.processes import Processes
 from sincere.train.schedule import learning_rate
 from sincere.train.session import build_session
-from sincere.train.start import data_fingerprint
 from sincere.train.step import TrainingStep
 from small_runs import small_config, small_splits
 

@@ -36,3 +36,15 @@ def usual_defaults() -> Iterator[None]:
             before = _dtypes_before.pop()
             if not _dtypes_before:
                 torch.set_default_dtype(before)
+
+
+@contextmanager
+def gradients_on() -> Iterator[None]:
+    """For what trains, whatever it is called within: `torch.no_grad()` and `inference_mode()` of a caller's own.
+
+    >>> with torch.inference_mode(), gradients_on():
+    ...     (torch.ones(1, requires_grad=True) * 2).requires_grad
+    True
+    """
+    with torch.inference_mode(False), torch.enable_grad():
+        yield

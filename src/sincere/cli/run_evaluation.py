@@ -7,6 +7,7 @@ from sincere.cli.hints import command
 from sincere.cli.output import say, working
 from sincere.cli.run_data import data_of
 from sincere.data import LabelledData, Splits
+from sincere.data.fingerprint import data_fingerprint
 from sincere.embeddings import EmbeddingSet, load
 from sincere.errors import InputError
 from sincere.evaluate import Evaluation, EvaluationOptions, evaluate
@@ -15,7 +16,7 @@ from sincere.runs.files import not_kept, write_atomically
 from sincere.runs.folder import Split
 from sincere.runs.model import checked_weights
 from sincere.train.processes import device_for
-from sincere.train.start import check_same_data, data_fingerprint
+from sincere.train.start import check_same_data
 
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 

@@ -30,6 +30,7 @@ class Arrays:
     class_names: tuple[str, ...] | None = None
     shown: tuple[str, ...] | None = None
     images: Array | None = None
+    samples: str | None = None
 
 
 def read_arrays(path: Path, labels: Path | None) -> Arrays:
@@ -55,7 +56,12 @@ def read_arrays(path: Path, labels: Path | None) -> Arrays:
         class_names=_texts(found["class_names"], path) if "class_names" in found else None,
         shown=_texts(found["shown"], path) if "shown" in found else None,
         images=found.get("images"),
+        samples=str(found["samples"]) if "samples" in found and _is_text(found["samples"]) else None,
     )
+
+
+def _is_text(value: Array) -> bool:
+    return value.ndim == 0 and value.dtype.kind == "U"
 
 
 def whole_or_text(labels: Array) -> Array:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from sincere.data import LabelledData
 from sincere.defaults import usual_defaults
 from sincere.embeddings.embedding_set import EmbeddingSet
+from sincere.embeddings.identity import samples_fingerprint
 from sincere.embeddings.thumbnails import thumbnails
 from sincere.encoders import EmbeddingModel
 from sincere.errors import OptionError
@@ -52,6 +53,7 @@ def embed(
         features=features,
         shown=first_values(data.inputs) if visible and data.kind == "array" and data.shown is None else data.shown,
         images=thumbnails(data.inputs) if visible and data.kind == "image" else None,
+        samples=samples_fingerprint(data) if visible else None,
     )
 
 

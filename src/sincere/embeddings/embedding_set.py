@@ -51,6 +51,7 @@ class EmbeddingSet:
     features: Tensor | None = None  # float32 (n, f)
     shown: tuple[str, ...] | None = None  # what a person would want to see of a sample: its text, its file's path
     images: Tensor | None = None  # uint8 (n, h, w) or (n, h, w, 3), on the CPU: pictures of at most 32 × 32
+    samples: str | None = None  # which samples these are (`sincere.embeddings.identity`), where that is known
 
     def __post_init__(self) -> None:
         _check_rows("embeddings", self.embeddings)
@@ -102,6 +103,7 @@ class EmbeddingSet:
         features: object = None,
         shown: Iterable[object] | None = None,
         images: object = None,
+        samples: str | None = None,
         unlabelled: Unlabelled = "refuse",
     ) -> "EmbeddingSet":
         """From tensors, NumPy arrays or lists.
@@ -110,6 +112,8 @@ class EmbeddingSet:
         and of any size, are kept as thumbnails.
 
         Args:
+            samples: a text that is the same for all sets of the same samples, and another for others; comparisons
+                then refuse those.
             unlabelled: what the number −1 as a label means, which marks unlabelled samples in the losses. A set has
                 none of those, so it is refused until you say: "drop" leaves these samples out, with whatever came
                 along with them; "class" makes −1 a class like any other.
@@ -127,6 +131,7 @@ class EmbeddingSet:
             features=None if features is None else _rows("features", features, kept),
             shown=None if shown is None else _kept("shown", tuple(map(str, shown)), kept),
             images=None if pictures is None else _pictures(pictures, len(numbers)),
+            samples=samples if kept is None else None,
         )
 
     @classmethod
@@ -158,6 +163,7 @@ class EmbeddingSet:
             features=found.features,
             shown=found.shown,
             images=images,
+            samples=found.samples,
             unlabelled=unlabelled,
         )
 
@@ -179,6 +185,8 @@ class EmbeddingSet:
             arrays["shown"] = np.frombuffer(json.dumps(self.shown).encode(), dtype=np.uint8)
         if self.images is not None:
             arrays["images"] = self.images.numpy()
+        if self.samples is not None:
+            arrays["samples"] = np.array(self.samples, dtype=np.str_)
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(path.name + TEMPORARY)
         with explained_write(path, sum(array.nbytes for array in arrays.values())):
@@ -207,6 +215,7 @@ class EmbeddingSet:
             features=None if self.features is None else self.features[there],
             shown=None if self.shown is None else tuple(self.shown[place] for place in chosen.tolist()),
             images=None if self.images is None else self.images[chosen],
+            samples=None,
         )
 
     def to(self, device: str | torch.device) -> "EmbeddingSet":

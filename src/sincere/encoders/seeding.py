@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import RLock
 
 import torch
+
+ONE_AT_A_TIME = RLock()  # torch has one global generator for all threads, and whoever seeds it needs it for a while
 
 
 @contextmanager
@@ -18,11 +21,12 @@ def seeded(generator: torch.Generator | None) -> Iterator[None]:
     True
 
     PyTorch's layers, and other people's models, know the global generator alone. With None it is used as it stands.
+    Threads wait for one another here.
     """
     if generator is None:
         yield
         return
     seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
-    with torch.random.fork_rng(devices=[]):
+    with ONE_AT_A_TIME, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from sincere.checks import check_choice
 from sincere.data import ClassBatches
+from sincere.defaults import gradients_on
 from sincere.encoders import EmbeddingModel, ProjectionHead, build_encoder, seeded
 from sincere.errors import OptionError
 from sincere.losses.modules import (
@@ -69,6 +70,7 @@ class FitOptions:
             raise OptionError(f"mask must lie between 0 and 1: got {self.mask!r}.")
 
 
+@gradients_on()
 def fit_model(rows: Tensor, labels: Tensor, options: FitOptions, *, seed: int) -> EmbeddingModel:
     """Train an MLP and its head on standardised rows (n, features), on their device."""
     device, features = rows.device, rows.shape[1]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from sincere.checks import check_choice
+from sincere.embeddings.identity import other_samples
 from sincere.errors import InputError, OptionError
 from sincere.evaluate.accuracy import balanced_accuracy
 from sincere.evaluate.bootstrap import percentile_interval, resampled_class_means, resampled_means
@@ -186,12 +187,15 @@ def _check_comparable(evaluations: Sequence[Evaluation]) -> None:
         raise InputError(f"compare takes two evaluations or more: got {len(evaluations)}.")
     first = evaluations[0]
     for other in evaluations[1:]:
-        if other.class_names == first.class_names and other.labels == first.labels:
+        others = other_samples(first.samples, other.samples)
+        if other.class_names == first.class_names and other.labels == first.labels and not others:
             continue
         if len(other.labels) != len(first.labels):
             came = f"{first.name!r} has {len(first.labels)} and {other.name!r} {len(other.labels)}"
         elif other.class_names != first.class_names:
             came = f"{first.name!r} and {other.name!r} have other classes"
+        elif other.labels == first.labels:
+            came = f"the labels of {first.name!r} and {other.name!r} agree, but their inputs are others"
         else:
             unlike = sum(a != b for a, b in zip(first.labels, other.labels, strict=True))
             came = f"{unlike} of {len(first.labels)} labels of {first.name!r} and {other.name!r} differ"

@@ -19,6 +19,8 @@ from sincere.evaluate.retrieval import as_hits, retrieve
 from sincere.evaluate.wording import left_out
 from sincere.tables import amount
 
+ALONE = "every test sample is the only one of its class"
+
 
 @full_precision()
 def evaluate(
@@ -58,7 +60,7 @@ def evaluate(
     for method in task.options.methods:
         say(method.replace("_", " "))
         if method == "retrieval":
-            retrieval = _retrieval(task)
+            retrieval = _retrieval(task) if _has_queries(task) else None
         else:
             scored.append(CLASSIFIERS[method](task))
     say("intervals")
@@ -77,6 +79,7 @@ def evaluate(
         draws=task.options.draws,
         seed=task.options.seed,
         notes=tuple(_notes(task, scored, retrieval)),
+        samples=test.samples,
     )
 
 
@@ -141,15 +144,19 @@ def _check_views(task: Task) -> None:
         )
 
 
+def _has_queries(task: Task) -> bool:
+    """Can retrieval be run? Where nothing else was asked for, it has to be."""
+    if bool((torch.bincount(task.test.labels) > 1).any()):
+        return True
+    if task.options.methods == ("retrieval",):
+        raise InputError(f"retrieval needs a class with two test samples: {ALONE}. Add test samples.")
+    return False
+
+
 def _retrieval(task: Task) -> RetrievalResult:
     """Among the test samples: the gallery is as new to the model as the queries."""
     options = task.options
     found = retrieve(vectors_of(task.test, options.neighbours_on), task.test.labels, ks=options.recall_at)
-    if not found.queries.numel():
-        raise InputError(
-            "retrieval needs a class with two test samples: every test sample is the only one of its class. "
-            "Leave it out of methods, or add test samples."
-        )
     columns = torch.stack([found.r_precision, found.average_precision, *found.recall.values()], dim=1).cpu()
     draws = resampled_means(columns, draws=options.draws, seed=options.seed)
     estimates = [_estimate(float(mean), draw) for mean, draw in zip(columns.mean(dim=0), draws.T, strict=True)]
@@ -215,5 +222,7 @@ def _notes(task: Task, scored: list[Scored], retrieval: RetrievalResult | None) 
             yield from k_notes(
                 int(one.settings["k"] or 0), one.settings["k_origin"], task.train.class_counts(), one="training sample"
             )
+    if retrieval is None and "retrieval" in options.methods:
+        yield f"retrieval was left out: {ALONE}"
     if retrieval is not None and len(retrieval.queries) < len(task.test):
         yield left_out(len(task.test) - len(retrieval.queries), "test sample")

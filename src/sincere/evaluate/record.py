@@ -73,6 +73,7 @@ class Evaluation:
     draws: int
     seed: int
     notes: tuple[str, ...] = ()
+    samples: str | None = None  # which test samples they were, where that is known: see `EmbeddingSet`
 
     def __post_init__(self) -> None:
         samples, classes = len(self.labels), len(self.class_names)

@@ -56,6 +56,11 @@ def cached_backward(
         chunk_size: samples that go through the encoder together.
         scaler: scales the loss before the backward pass, for float16.
     """
+    if not isinstance(encoder, nn.Module):
+        raise InputError(
+            f"encoder must be an nn.Module, whose dropout and BatchNorm are known: got {type(encoder).__name__}. For a "
+            "function, write a module whose forward calls it and that holds the layers it uses."
+        )
     if isinstance(chunk_size, bool) or not isinstance(chunk_size, Integral) or chunk_size < 1:
         raise OptionError(f"chunk_size must be an integer, at least 1: got {chunk_size!r}.")
     chunks = list(_chunks(inputs, chunk_size))

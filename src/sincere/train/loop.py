@@ -9,7 +9,7 @@ from time import perf_counter
 import torch
 
 from sincere.data import LabelledData, Splits, open_data
-from sincere.defaults import usual_defaults
+from sincere.defaults import gradients_on, usual_defaults
 from sincere.embeddings.embed import embed
 from sincere.runs import RunFolder, newest_checkpoint, newest_step, read_metrics, save_checkpoint, save_model
 from sincere.runs.folder import Split
@@ -79,6 +79,7 @@ def train(
 
 
 @usual_defaults()
+@gradients_on()
 def told_run(
     config: TrainConfig, *, run: str | Path, resume: bool, data: Splits | None, telling: Telling
 ) -> TrainedRun:

@@ -1,12 +1,12 @@
 """The beginning of a run in its folder: a new one, or one that goes on; never one over another."""
 
-import hashlib
 import json
 from typing import Any
 
 import torch
 
-from sincere.data import LabelledData, Splits
+from sincere.data import Splits
+from sincere.data.fingerprint import data_fingerprint
 from sincere.errors import InputError, OptionError
 from sincere.runs import MetricsLog, RunFolder, newest_step, provenance, read_json, write_json
 from sincere.runs.files import TEMPORARY
@@ -115,15 +115,6 @@ def check_empty(folder: RunFolder) -> None:
     foreign = sorted(name for name in found if name.removesuffix(TEMPORARY) not in ours)
     if foreign:
         raise OptionError(f"{folder.path} must be new or empty: it holds {', '.join(foreign[:5])}.")
-
-
-def data_fingerprint(*parts: LabelledData) -> str:
-    """A digest of every input and label."""
-    digest = hashlib.blake2b(digest_size=16)
-    for tensor in (tensor for data in parts for tensor in (data.inputs, data.labels)):
-        digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
-        digest.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data)
-    return digest.hexdigest()
 
 
 def describe_data(splits: Splits) -> dict[str, Any]:
