@@ -58,7 +58,7 @@ def _generator(device: torch.device) -> torch.Generator:
     """Of layers on this device."""
     if device.type != "cuda":
         return torch.default_generator
-    torch.cuda.init()
+    torch.cuda.init()  # type: ignore[no-untyped-call]
     found: torch.Generator = torch.cuda.default_generators[
         torch.cuda.current_device() if device.index is None else device.index
     ]
