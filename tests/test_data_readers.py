@@ -126,6 +126,21 @@ def test_grey_deep_transparent_and_turned_images(tmp_path):
     np.testing.assert_array_equal(shown, np.rot90(np.arange(24).reshape(6, 4), -1))
 
 
+def test_values_beyond_16_bits_are_no_white(tmp_path):
+    write_images(tmp_path, {"a": 3, "b": 3}, size=(4, 6), mode="L")
+    ramp = np.linspace(0, 65535, 24).astype(np.int32).reshape(4, 6)
+    Image.fromarray(ramp).save(tmp_path / "a" / "wide.tif")
+    data, _ = read_data(tmp_path)
+    shown = data.inputs[data.shown.index(str(tmp_path / "a" / "wide.tif"))][0].numpy()
+    np.testing.assert_array_equal(shown, ramp // 257)
+    for name, values in (("above", ramp + 1), ("below", ramp - 1)):
+        Image.fromarray(values).save(tmp_path / "b" / f"{name}.tif")
+    words = r"2 of 9 are not: \S*above\.tif \(holds values from 1 to 65,536, not from 0 to 65,535: scale them, .*-1 to"
+    with pytest.raises(InputError, match=words):
+        read_data(tmp_path)
+    assert len(read_data(tmp_path, unreadable="skip")[0]) == 7
+
+
 def test_images_of_all_sizes_come_to_a_square(tmp_path):
     """Two of seven that happen to be alike, and upright, are no reason to crop all others like them."""
     sizes = [(40, 30), (40, 30), (20, 50), (24, 60), (36, 90), (50, 100), (64, 70)]  # height, width

@@ -145,11 +145,21 @@ def _pixels(path: Path, form: Form) -> tuple[npt.NDArray[np.uint8], _Change]:
 
 def _opaque(image: Any, mode: str, pillow: Any) -> Any:
     """The image in 8-bit grey or RGB; what is transparent shows white."""
-    if image.mode.startswith("I"):  # 16 bits; Pillow would clip at 255
-        image = pillow.fromarray((np.clip(np.asarray(image, np.int64), 0, 65535) // 257).astype(np.uint8))
+    if image.mode.startswith("I"):  # 16 bits, or 32 that may hold no more; Pillow would clip at 255
+        image = pillow.fromarray((_of_16_bits(np.asarray(image, np.int64)) // 257).astype(np.uint8))
     if image.mode == "F":
         raise ValueError("holds floating-point pixels: save it with 8 bits per channel")
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = pillow.alpha_composite(pillow.new("RGBA", image.size, "white"), image)
     return image if image.mode == mode else image.convert(mode)
+
+
+def _of_16_bits(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    least, largest = int(values.min()), int(values.max())
+    if least < 0 or largest > 65535:
+        raise ValueError(
+            f"holds values from {least:,} to {largest:,}, not from 0 to 65,535: scale them, and save it with 8 or 16 "
+            "bits per channel"
+        )
+    return values
