@@ -9,7 +9,8 @@ import torch
 
 from data_files import write_wav
 from sincere.data import open_data, read_data
-from sincere.data.sound import read_wav, resample
+from sincere.data.sound import resample
+from sincere.data.wav import read_wav
 from sincere.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -22,7 +23,7 @@ def test_widths_and_channels(tmp_path, width, channels):
     samples = RNG.integers(-top, top, (50, channels))
     samples[:2] = [[-top], [top - 1]]
     write_wav(tmp_path / "a.wav", samples + (top if width == 1 else 0), width=width)
-    clip, rate = read_wav(tmp_path / "a.wav")
+    clip, rate, *_ = read_wav(tmp_path / "a.wav")
     assert rate == 8000
     assert clip.dtype == np.float32
     np.testing.assert_allclose(clip, samples.mean(axis=1) / top, atol=1e-7)
@@ -86,22 +87,14 @@ def test_the_rare_long_clip_does_not_set_the_length(tmp_path):
     assert "1 of 100 clips are longer than 0.01 s and were cut there; the option seconds keeps more" in notes[0]
 
 
-def float_wav(samples: np.ndarray) -> bytes:
-    content = samples.astype("<f4").tobytes()
-    form = struct.pack("<HHIIHH", 3, 1, 8000, 32000, 4, 32)
-    chunks = b"WAVEfmt " + struct.pack("<I", len(form)) + form + b"data" + struct.pack("<I", len(content)) + content
-    return b"RIFF" + struct.pack("<I", len(chunks)) + chunks
-
-
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
         (b"", "the file is empty"),
         (b"RIFF", "ends too early"),
         (b"some text that is no sound", "RIFF"),
-        (float_wav(np.zeros(10)), "3"),
     ],
-    ids=["empty", "cut", "text", "floats"],
+    ids=["empty", "cut", "text"],
 )
 def test_unreadable_clips_are_named(folder, content, reason):
     (folder / "hum" / "bad.wav").write_bytes(content)

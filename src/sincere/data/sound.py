@@ -1,27 +1,24 @@
 """WAV files: one rate, one channel, one length."""
 
 import math
-import wave
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from sincere.data.labelled import Form, check_room_for
 from sincere.data.options import Settings
-from sincere.data.samples import Classes, Note, Rendered, legible
+from sincere.data.samples import Classes, Note, Rendered, legible, listed
+from sincere.data.wav import Clip, read_header, read_wav
 from sincere.errors import InputError
 from sincere.types import Kind
 
 LONGEST = 10.0  # seconds, where the caller names no length
 MOST_RESAMPLED = 2**26  # samples of a clip at the new rate: 25 minutes at 44,100 Hz
-HEADER = 44  # bytes, at least, before the samples
-Clip = npt.NDArray[np.float32]
 T = TypeVar("T")
 
 
@@ -42,7 +39,7 @@ class SoundFiles:
 
     def form(self, settings: Settings) -> Form:
         """The most common rate, and the length that leaves 98 of 100 clips whole, up to `LONGEST`."""
-        headers = [header for header in map(_attempt(_header), self.paths) if not isinstance(header, Exception)]
+        headers = [found for found in map(_attempt(_rate_and_seconds), self.paths) if not isinstance(found, Exception)]
         if not headers:
             reason = _attempt(read_wav)(self.paths[0])
             raise InputError(
@@ -60,11 +57,17 @@ class SoundFiles:
         inputs = np.zeros((len(self.paths), length), np.float32)
         other_rates: Counter[int] = Counter()
         cut, unreadable = 0, {}
+        ended: list[Path] = []
+        loud: list[Path] = []
         for index, read in enumerate(map(_attempt(read_wav), self.paths)):
             if isinstance(read, Exception):
                 unreadable[index] = str(read)
                 continue
-            clip, own_rate = read
+            clip, own_rate = read.clip, read.rate
+            if read.cut:
+                ended.append(self.paths[index])
+            if read.loud:
+                loud.append(self.paths[index])
             if own_rate != rate:
                 other_rates[own_rate] += 1
                 if len(clip) * rate > MOST_RESAMPLED * own_rate:  # hours, or a rate of 1 Hz: not all of it, then
@@ -72,7 +75,8 @@ class SoundFiles:
                 clip = resample(clip, own_rate, rate)
             cut += len(clip) > length
             inputs[index, : len(clip)] = clip[:length]
-        return Rendered(torch.from_numpy(inputs), unreadable, _notes(other_rates, cut, len(self.paths), form))
+        notes = (*_notes(other_rates, cut, len(self.paths), form), *_odd_files(ended, loud, len(self.paths)))
+        return Rendered(torch.from_numpy(inputs), unreadable, notes)
 
 
 def _beginning(clip: Clip, rate: int, wanted: int, length: int) -> Clip:
@@ -96,6 +100,18 @@ def _notes(other_rates: Counter[int], cut: int, clips: int, form: Form) -> tuple
     return tuple(notes)
 
 
+def _odd_files(ended: Sequence[Path], loud: Sequence[Path], clips: int) -> tuple[Note, ...]:
+    words = {
+        "end before their samples do, by their own account, and were read as far as they go": ended,
+        "hold samples beyond ±1, which were cut there": loud,
+    }
+    return tuple(
+        Note(f"{len(some)} of {clips} clips {what}: {listed([legible(path) for path in some], 5)}")
+        for what, some in words.items()
+        if some
+    )
+
+
 def _attempt(function: Callable[[Path], T]) -> Callable[[Path], T | Exception]:
     """`function`, returning what a broken file raises, so that one does not stop the others."""
 
@@ -110,43 +126,9 @@ def _attempt(function: Callable[[Path], T]) -> Callable[[Path], T | Exception]:
     return attempt
 
 
-def _header(path: Path) -> tuple[int, float]:
-    """Rate and length in seconds."""
-    with wave.open(str(path), "rb") as file:
-        # Who writes into a pipe does not know the length, and leaves the largest number there is.
-        frame = file.getsampwidth() * file.getnchannels()
-        frames = min(file.getnframes(), max(path.stat().st_size - HEADER, 0) // frame)
-        return file.getframerate(), frames / file.getframerate()
-
-
-def read_wav(path: Path) -> tuple[Clip, int]:
-    """A PCM file of 8, 16, 24 or 32 bits as float32 (samples,) in [−1, 1], its channels averaged; and its rate."""
-    if path.stat().st_size == 0:
-        raise ValueError("the file is empty")
-    try:
-        with wave.open(str(path), "rb") as file:
-            rate, channels, width = file.getframerate(), file.getnchannels(), file.getsampwidth()
-            frames = file.readframes(file.getnframes())
-    except EOFError as error:
-        raise ValueError("the file ends too early") from error
-    except RuntimeError as error:  # of `wave`, without a word
-        raise ValueError("the parts of the file do not have the lengths that it says") from error
-    if rate < 1:
-        raise ValueError("the file says 0 samples per second")
-    if not frames:
-        raise ValueError("the file holds no samples")
-    frames = frames[: len(frames) - len(frames) % (width * channels)]
-    if width == 1:
-        values = np.frombuffer(frames, np.uint8).astype(np.float32) - 128
-    elif width == 3:  # numpy has no such integer: put three bytes at the top of four, the sign comes along
-        wide = np.zeros((len(frames) // 3, 4), np.uint8)
-        wide[:, 1:] = np.frombuffer(frames, np.uint8).reshape(-1, 3)
-        values = (wide.view("<i4")[:, 0] >> 8).astype(np.float32)
-    elif width in (2, 4):
-        values = np.frombuffer(frames, f"<i{width}").astype(np.float32)
-    else:
-        raise ValueError(f"samples have {8 * width} bits; save it as PCM with 8, 16, 24 or 32")
-    return values.reshape(-1, channels).mean(axis=1) / np.float32(2 ** (8 * width - 1)), rate
+def _rate_and_seconds(path: Path) -> tuple[int, float]:
+    header = read_header(path)
+    return header.format.rate, header.frames / header.format.rate
 
 
 def resample(clip: Clip, rate: int, wanted: int) -> Clip:
