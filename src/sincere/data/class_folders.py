@@ -1,7 +1,9 @@
 """A folder of files per class."""
 
+import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from sincere.data import images, sound
@@ -21,9 +23,7 @@ def read_class_folders(folder: Path, settings: Settings) -> tuple[Samples, tuple
 
     Files that lie in no sub-folder have no class: they are left out, or are `UNLABELLED` where labels are optional.
     """
-    folders = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    files = {of.name: sorted(path for path in of.rglob("*") if _is_data(path, of)) for of in folders}
-    loose = sorted(path for path in folder.iterdir() if _is_data(path, folder))
+    files, loose = _files_by_class(folder)
     if loose and settings.labels == "optional":
         files[UNLABELLED] = [*files.get(UNLABELLED, []), *loose]
     kind = settings.kind or _kind_of([path for some in files.values() for path in some], folder)
@@ -31,15 +31,16 @@ def read_class_folders(folder: Path, settings: Settings) -> tuple[Samples, tuple
         raise InputError(
             f"a folder with a sub-folder per class holds images or WAV files: got kind={kind!r}, {folder}."
         )
-    chosen = {name: [path for path in some if path.suffix.lower() in SUFFIXES[kind]] for name, some in files.items()}
+    chosen = {name: [path for path in some if _is_of(kind, path) or _is_lost(path)] for name, some in files.items()}
     paths = [path for some in chosen.values() for path in some]
     classes = number_classes([legible(name) for name, some in chosen.items() for _ in some])
-    notes = _loose_note([path for path in loose if path.suffix.lower() in SUFFIXES[kind]], folder, settings)
+    notes = _loose_note([path for path in loose if _is_of(kind, path)], folder, settings)
     if empty := [name for name, some in chosen.items() if not some]:
         hold = "holds no {} and makes" if len(empty) == 1 else "hold no {} and make"
         what = f"{amount(len(empty), 'sub-folder')} of {folder} {hold.format(kind)}"
         notes.append(f"{what} no class: {listed(empty)}.")
-    if other := [path for name, some in files.items() for path in some if path.suffix.lower() not in SUFFIXES[kind]]:
+    seen = {*paths, *(path for path in loose if _is_of(kind, path))}
+    if other := [path for path in dict.fromkeys(chain(*files.values(), loose)) if path not in seen]:
         are = f"is no {kind} file and was" if len(other) == 1 else f"are no {kind} files and were"
         notes.append(f"{amount(len(other), 'file')} of {folder} {are} left out: {listed(other, 5)}.")
     if not paths:
@@ -68,10 +69,81 @@ def _loose_note(loose: Sequence[Path], folder: Path, settings: Settings) -> list
     return [f"{what}, and {'was' if one else 'were'} left out: {listed(loose, 5)}."]
 
 
-def _is_data(path: Path, folder: Path) -> bool:
-    """A file that is not hidden, nor in a hidden folder: copies and thumbnails lie in such."""
-    hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-    return path.is_file() and not hidden
+def _is_of(kind: Kind, path: Path) -> bool:
+    return path.suffix.lower() in SUFFIXES[kind]
+
+
+def _is_lost(path: Path) -> bool:
+    """Is it a link that leads nowhere, or a folder that is closed to us? Nobody knows its samples: reading it tells."""
+    return not os.path.isfile(path)
+
+
+def _files_by_class(folder: Path) -> tuple[dict[str, list[Path]], list[Path]]:
+    """Files of each sub-folder, by its name, and those beside them.
+
+    A link beside the sub-folders that leads nowhere is taken for one of them, unless it is called like a file.
+    """
+    files: dict[str, list[Path]] = {}
+    loose = []
+    above = _above(folder) | {_identity(folder)}
+    for entry in _entries(folder):
+        path = folder / entry.name
+        if _is_folder(entry):
+            files[entry.name] = sorted(_below(path, above | _above(path)))
+        elif _is_file(entry) and _is_lost(path) and not path.suffix:
+            files[entry.name] = [path]
+        elif _is_file(entry):
+            loose.append(path)
+    return files, loose
+
+
+def _below(folder: Path, seen: set[tuple[int, int]]) -> Iterator[Path]:
+    """Files in a folder and in the folders below, also behind links; and what is lost.
+
+    A folder comes once, and those in `seen` do not: links may make a ring. What a link leads to may be here without it,
+    so that links wait for all others.
+    """
+    folders, links = [folder], list[Path]()
+    while folders or links:
+        here = (folders or links).pop(0)
+        try:
+            if (identity := _identity(here)) in seen:
+                continue
+            entries = _entries(here)
+        except OSError:
+            yield here
+            continue
+        seen.add(identity)
+        for entry in entries:
+            if _is_folder(entry):
+                (links if entry.is_symlink() else folders).append(here / entry.name)
+            elif _is_file(entry):
+                yield here / entry.name
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """What is in a folder and not hidden: copies and thumbnails are."""
+    with os.scandir(folder) as entries:
+        return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    # Entries know what they are without another look at the disk, but raise where a link cannot be followed.
+    return os.path.isdir(entry) if entry.is_symlink() else entry.is_dir()
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Is it a file, or a link that leads nowhere?"""
+    return os.path.isfile(entry) or not os.path.exists(entry) if entry.is_symlink() else entry.is_file()
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    found = folder.stat()
+    return found.st_dev, found.st_ino
+
+
+def _above(folder: Path) -> set[tuple[int, int]]:
+    return {_identity(parent) for parent in folder.resolve().parents}
 
 
 def _kind_of(files: Sequence[Path], folder: Path) -> Kind:

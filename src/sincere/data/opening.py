@@ -1,5 +1,6 @@
 """From a source to data in memory, split and ready to train on."""
 
+import os
 from pathlib import Path
 from typing import Literal, TypeAlias, Unpack, get_args
 
@@ -193,7 +194,7 @@ def _readable(samples: Samples, rendered: Rendered, settings: Settings) -> tuple
     if not rendered.unreadable:
         return torch.arange(count), ()
     shown = samples.shown or ()
-    files = listed([f"{shown[i]} ({reason})" for i, reason in rendered.unreadable.items()])
+    files = listed([f"{shown[i]} ({_lost_link(shown[i]) or reason})" for i, reason in rendered.unreadable.items()])
     if len(rendered.unreadable) == count:
         raise InputError(f"at least one file must be readable: none of {count} is: {files}. Remove or replace them.")
     if settings.unreadable == "stop":
@@ -203,6 +204,12 @@ def _readable(samples: Samples, rendered: Rendered, settings: Settings) -> tuple
         )
     kept = torch.tensor([i for i in range(count) if i not in rendered.unreadable], dtype=torch.int64)
     return kept, (f"{len(rendered.unreadable)} of {count} files were skipped: {files}.",)
+
+
+def _lost_link(path: str) -> str | None:
+    """Of a link that leads nowhere, where that is: whoever lists the folder sees a file."""
+    lost = os.path.islink(path) and not os.path.exists(path)
+    return f"a link to {legible(os.readlink(path))}, where nothing is" if lost else None
 
 
 def _check_trainable(train: LabelledData, source: str | Path) -> None:
