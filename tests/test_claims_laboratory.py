@@ -65,6 +65,7 @@ ASKED = EvaluationOptions(methods=METHODS, draws=100)
 OTHERS = {
     "views": {"probe_views": 2},
     "more views": {"probe_views": 3},
+    "unit vectors": {"unit_probe": True},
     "l2": {"l2": 0.01},
     "another l2": {"l2": 0.02},
     "k": {"k": 5},

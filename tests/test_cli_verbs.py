@@ -148,6 +148,7 @@ def test_runs_on_other_test_samples_are_not_compared(tmp_path):
     [
         (("--methods", "class-means", "--probe-views", "3"), "--probe-views belongs to linear, and --methods class_me"),
         (("--methods", "knn,linear_paper", "--l2", "0.1"), "--l2 belongs to linear, and --methods knn,linear_paper le"),
+        (("--methods", "knn", "--unit-probe"), "--unit-probe belongs to linear, and --methods knn leaves that out"),
         (("--methods", "linear", "--k", "5"), "leaves that out: add it, or drop --k."),
         (("--methods", "knm", "--k", "5"), "--methods must be one of 'knn', "),
     ],
@@ -196,6 +197,7 @@ def test_what_to_type_for_an_evaluation():
     settings = EvaluationOptions(methods=("knn", "linear"), l2=1e-3, probe_views=4)
     typed = "sincere evaluate runs/a --methods knn,linear --l2 0.001 --probe-views 4"
     assert command_for(Path("runs/a"), settings) == typed
+    assert command_for(Path("runs/a"), EvaluationOptions(unit_probe=True)) == "sincere evaluate runs/a --unit-probe"
 
 
 def test_compare(runs):

@@ -11,8 +11,9 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
 from evaluated import EVERYTHING, made
+from sincere.embeddings import EmbeddingSet
 from sincere.errors import InputError, OptionError
-from sincere.evaluate import Evaluation, EvaluationOptions, evaluate, linear, neighbours
+from sincere.evaluate import Evaluation, EvaluationOptions, compare, evaluate, linear, neighbours
 from sincere.evaluate.classifiers import CLASSIFIERS, Task
 from sincere.evaluate.linear import (
     choose_strength,
@@ -395,3 +396,54 @@ def test_scores_beside_a_large_mean_keep_their_digits(offset):
     exact = away @ fitted.weight.double().T + fitted.bias.double()
     # The vectors themselves are known to a part in 10⁷ of the offset; only the scores may not lose more.
     np.testing.assert_allclose(fitted.scores(vectors).double(), exact, atol=2e-6 * float(exact.abs().max()))
+
+
+def of_unlike_lengths(n, seed, *, noise, shortest=0.2):
+    """Five directions, each class with vectors of its own length, as a loss of cosines leaves them; the first is the
+    shortest."""
+    labels = torch.arange(n) % 5
+    centres = torch.nn.functional.normalize(torch.randn(5, 32, generator=torch.Generator().manual_seed(7)), dim=1)
+    rows = centres[labels] + noise * torch.randn(n, 32, generator=torch.Generator().manual_seed(seed)) / 32**0.5
+    rows = torch.nn.functional.normalize(rows, dim=1) * torch.linspace(shortest, 1, 5)[labels].unsqueeze(1)
+    return EmbeddingSet(rows, labels, tuple("abcde"), "lengths")
+
+
+def test_a_unit_probe_is_the_probe_on_unit_vectors():
+    train, test, held_out = (of_unlike_lengths(n, seed, noise=1.0) for n, seed in ((200, 0), (300, 1), (100, 2)))
+    options = EvaluationOptions(("linear",), unit_probe=True, draws=100)
+    found = evaluate(train, test, validation=held_out, options=options).classifier("linear")
+    units = [
+        replace(one, embeddings=one.embeddings / one.embeddings.norm(dim=1, keepdim=True))
+        for one in (train, test, held_out)
+    ]
+    expected = evaluate(*units[:2], validation=units[2], options=replace(options, unit_probe=False)).classifier(
+        "linear"
+    )
+    assert (found.predicted, found.top1) == (expected.predicted, expected.top1)
+    assert found.settings == {**expected.settings, "length": 1}
+    assert (found.title, expected.title) == ("linear probe on unit embeddings", "linear probe on embeddings")
+    for seen in ("1", 1, None):
+        with pytest.raises(OptionError, match="unit_probe must be True or False"):
+            EvaluationOptions(unit_probe=seen)
+
+
+def test_a_class_of_short_vectors_that_swallows_others_is_named():
+    """Tight classes to fit on, blurred ones to judge by, as an encoder makes of training and of new samples."""
+    train, blurred = of_unlike_lengths(200, 0, noise=0.1), of_unlike_lengths(1000, 1, noise=2.0, shortest=1.0)
+    shrunk = replace(blurred, embeddings=0.3 * blurred.embeddings)
+    options = EvaluationOptions(("linear",), l2=1e-5, draws=100)
+    raw = evaluate(train, shrunk, options=options)
+    unit = evaluate(train, shrunk, options=replace(options, unit_probe=True))
+    counts = torch.bincount(torch.tensor(raw.classifier("linear").predicted), minlength=5)
+    (note,) = (note for note in raw.notes if "linear probe takes" in note)
+    assert note.startswith(
+        f"the linear probe takes {int(counts[0])} of 1,000 test samples for 'a', of which there are 200"
+    )
+    assert unit.classifier("linear").top1.value > raw.classifier("linear").top1.value + 0.1
+    assert not any("linear probe takes" in note for note in unit.notes)
+    alike = evaluate(of_unlike_lengths(200, 0, noise=0.1, shortest=1.0), shrunk, options=options)
+    assert not any("linear probe takes" in note for note in alike.notes), "lengths are no reason here"
+    few = evaluate(train, shrunk.subset(torch.arange(20)), options=options)
+    assert not any("linear probe takes" in note for note in few.notes), "chance"
+    notes = compare(replace(raw, name="raw"), replace(unit, name="unit"), method="linear").notes
+    assert "raw: the embeddings of the training samples; unit: the unit embeddings of the training samples" in notes[0]

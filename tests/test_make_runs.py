@@ -1,6 +1,7 @@
 """Runs of a claim that are trained one by one: each once, kept light, found by the claim."""
 
 import sys
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +17,7 @@ from sincere.claims.laboratory import Laboratory
 from sincere.claims.light_runs import is_light
 from sincere.claims.registry import CLAIMS
 from sincere.errors import InputError, OptionError
+from sincere.evaluate import Evaluation
 from sincere.recipes.demo import demo_configs
 from sincere.runs import RunFolder, read_metrics
 from sincere.runs.lock import only_here
@@ -124,6 +126,29 @@ def test_the_training_pages_epochs_are_those_of_the_kept_runs():
     assert f"{min(medians):.2f} to {max(medians):.2f} s (medians of {len(medians)} runs)" in page
     assert f"{min(alone):.2f} to {max(alone):.2f} s where" in page
     assert f"(the fastest epoch, in {len(alone)} of them)" in page
+
+
+def test_the_pages_figures_of_swallowed_images_are_those_of_the_kept_runs():
+    """How many test images a classifier takes for its most common class, least and most of three seeds."""
+
+    def largest(objective, method):
+        found = []
+        for run in sorted((ROOT / "reproduce" / "light-runs").glob(f"cifar100-graf-{objective}-no-views-?")):
+            known = Evaluation.from_json((run / "evaluation.json").read_text(encoding="utf-8"))
+            found.append(max(Counter(known.classifier(method).predicted).values()))
+        assert len(found) == 3
+        return f"{min(found):,} to {max(found):,}"
+
+    readme = (ROOT / "reproduce" / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    supcon, means = largest("SupCon", "linear"), largest("SupCon", "class_means")
+    assert (
+        f"takes {supcon} of the 10,000 test images for one and the same class (three seeds; class means {means})"
+        in readme
+    )
+    assert f"on the fixed simplex's features {largest('fixed-simplex', 'linear')}, on cross-entropy's" in readme
+    assert f"on cross-entropy's {largest('cross-entropy', 'linear')}." in readme
+    assert f"took {supcon} for a single class, class means {means} " in page
 
 
 @pytest.mark.parametrize("form", ["fast", "full"])

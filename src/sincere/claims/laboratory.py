@@ -9,7 +9,7 @@ from sincere.data import Splits
 from sincere.embeddings import EmbeddingSet
 from sincere.errors import InputError
 from sincere.evaluate import Evaluation, EvaluationOptions, evaluate
-from sincere.evaluate.classifiers import counted
+from sincere.evaluate.classifiers import LENGTH, counted
 from sincere.evaluate.record import Setting
 from sincere.runs import RunFolder, read_metrics
 from sincere.runs.files import write_atomically
@@ -115,6 +115,8 @@ def _as_asked(known: Evaluation, method: str, options: EvaluationOptions) -> boo
         return True
     views = options.probe_views
     seen = f"{counted(views)} of each training sample" if views else SAMPLES
+    if (LENGTH in settings) != options.unit_probe:
+        return False
     # Records of before there was a choice do not name it.
     return settings.get("fitted_on", SAMPLES) == seen and _given(settings, "l2") == options.l2
 

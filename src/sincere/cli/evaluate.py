@@ -18,6 +18,7 @@ def evaluate_run(
     k: options.Neighbours = None,
     l2: options.Strength = None,
     probe_views: options.ProbeViews = 0,
+    unit_probe: options.UnitProbe = False,
     draws: options.Draws = 1000,
     seed: options.ProbeSeed = 0,
     device: options.Device = None,
@@ -36,8 +37,10 @@ def evaluate_run(
         seed=seed,
         l2=l2,
         probe_views=probe_views,
+        unit_probe=unit_probe,
     )
-    check_meant(names, {"knn": {"--k": k}, "linear": {"--l2": l2, "--probe-views": probe_views or None}})
+    of_linear = {"--l2": l2, "--probe-views": probe_views or None, "--unit-probe": unit_probe or None}
+    check_meant(names, {"knn": {"--k": k}, "linear": of_linear})
     found = measured(run, settings, device=device)
     try:
         keep(run, found)
@@ -57,8 +60,10 @@ def check_meant(methods: Collection[str], flags: Mapping[str, Mapping[str, float
 def command_for(run: Path, settings: EvaluationOptions | None) -> str:
     """What to type for an evaluation of a run by these settings."""
     words, plain = ["evaluate", str(run)], EvaluationOptions()
-    for name in ("methods", "k", "l2", "probe_views", "draws", "seed"):
+    for name in ("methods", "k", "l2", "probe_views", "unit_probe", "draws", "seed"):
         value = getattr(settings or plain, name)
-        if value != getattr(plain, name):
+        if value is True:
+            words.append(f"--{name.replace('_', '-')}")
+        elif value != getattr(plain, name):
             words += [f"--{name.replace('_', '-')}", ",".join(value) if isinstance(value, tuple) else f"{value}"]
     return command(*words)

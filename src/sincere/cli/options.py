@@ -137,6 +137,13 @@ ProbeViews = Annotated[
         "reads the data again.",
     ),
 ]
+UnitProbe = Annotated[
+    bool,
+    typer.Option(
+        "--unit-probe",
+        help="Bring vectors to length one for the linear probe: for encoders that were trained without a head.",
+    ),
+]
 Draws = Annotated[int, typer.Option("--draws", help="Number of bootstrap draws.")]
 DrawsSeed = Annotated[int, typer.Option("--seed", help="Random seed of the draws.")]
 ProbeSeed = Annotated[int, typer.Option("--seed", help="Random seed of the draws and of the probe's views.")]

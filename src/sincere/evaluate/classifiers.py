@@ -15,8 +15,10 @@ from sincere.evaluate.neighbours import choose_k, nearest, vote
 from sincere.evaluate.options import EvaluationOptions, Vectors
 from sincere.evaluate.paper_probe import fit_paper_probe
 from sincere.evaluate.record import Setting
+from sincere.losses.similarity import unit_rows
 from sincere.tables import amount
 
+LENGTH = "length"  # in the linear probe's settings, where its vectors were brought to one
 K_CANDIDATES = (1, 3, 5, 10, 20, 50, 100, 200)
 
 
@@ -94,12 +96,12 @@ def _class_means(task: Task) -> Scored:
 def _linear(task: Task) -> Scored:
     which, views = task.probes_on, task.view_count
     source = task.train if task.views is None else task.views
-    vectors, labels = vectors_of(source, which), source.labels
+    vectors, labels = _for_probe(task, source), source.labels
     if task.options.l2 is not None:
         l2, origin = task.options.l2, "given"
         fitted = fit_logistic(vectors, labels, classes=task.classes, l2=l2)
     elif task.validation is not None:
-        held_out = (vectors_of(task.validation, which), task.validation.labels)
+        held_out = (_for_probe(task, task.validation), task.validation.labels)
         fitted, l2 = fit_with_validation((vectors, labels), held_out, classes=task.classes)
         origin = "chosen on the validation set"
     else:
@@ -109,7 +111,16 @@ def _linear(task: Task) -> Scored:
     if views:
         seen, short = f"{counted(views)} of each training sample", f" ({counted(views)})"
     settings: dict[str, Setting] = {"l2": l2, "l2_origin": origin, "on": which, "fitted_on": seen}
-    return Scored("linear", f"linear probe on {which}{short}", settings, fitted.scores(vectors_of(task.test, which)))
+    title = f"linear probe on {which}{short}"
+    if task.options.unit_probe:
+        settings[LENGTH], title = 1, f"linear probe on unit {which}{short}"
+    return Scored("linear", title, settings, fitted.scores(_for_probe(task, task.test)))
+
+
+def _for_probe(task: Task, found: EmbeddingSet) -> Tensor:
+    """What the linear probe sees of a set."""
+    vectors = vectors_of(found, task.probes_on)
+    return unit_rows(vectors) if task.options.unit_probe else vectors
 
 
 def counted(views: int) -> str:

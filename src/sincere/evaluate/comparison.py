@@ -14,6 +14,7 @@ from sincere.embeddings.identity import other_samples
 from sincere.errors import InputError, OptionError
 from sincere.evaluate.accuracy import balanced_accuracy
 from sincere.evaluate.bootstrap import percentile_interval, resampled_class_means, resampled_means
+from sincere.evaluate.classifiers import LENGTH
 from sincere.evaluate.paired import PairedTest, holm, paired_test
 from sincere.evaluate.record import Estimate, Evaluation, Setting
 from sincere.evaluate.retrieval import as_hits
@@ -211,7 +212,10 @@ def _unlike_probes(names: Sequence[str], evaluations: Sequence[Evaluation], meth
         return
     settings = [evaluation.classifier(method).settings for evaluation in evaluations]
     # The paper's probe has neither, and records of before there was a choice do not name what was fitted on.
-    seen = [f"the {one['on']} of {one.get('fitted_on', 'the training samples')}" for one in settings]
+    seen = [
+        f"the {'unit ' if LENGTH in one else ''}{one['on']} of {one.get('fitted_on', 'the training samples')}"
+        for one in settings
+    ]
     if len(set(seen)) > 1:
         yield (
             f"Note: the linear probes were fitted on different things ({_by_name(names, seen)}), so part of a "

@@ -12,6 +12,7 @@ from sincere.evaluate.bootstrap import percentile_interval, resampled_class_mean
 from sincere.evaluate.classifiers import CLASSIFIERS, Scored, Task, counted, vectors_of
 from sincere.evaluate.default_k import k_notes
 from sincere.evaluate.inputs import check_is_set
+from sincere.evaluate.lengths import lengths_of_classes, swallowed
 from sincere.evaluate.options import EvaluationOptions
 from sincere.evaluate.precision import full_precision
 from sincere.evaluate.record import ClassifierResult, Estimate, Evaluation, RetrievalResult
@@ -218,6 +219,11 @@ def _notes(task: Task, scored: list[Scored], retrieval: RetrievalResult | None) 
     if "knn" in options.methods and options.k is not None and options.k > len(task.train):
         yield f"k = {options.k} is more than the training samples: all {len(task.train)} voted"
     for one in scored:
+        if one.method == "linear" and not options.unit_probe:
+            vectors, classes = vectors_of(task.train, task.probes_on), task.classes
+            lengths = lengths_of_classes(vectors, task.train.labels, classes=classes)
+            names = task.train.class_names
+            yield from swallowed(one.scores.argmax(dim=1), task.test.labels, lengths, names, task.probes_on)
         if one.method == "knn":
             yield from k_notes(
                 int(one.settings["k"] or 0), one.settings["k_origin"], task.train.class_counts(), one="training sample"

@@ -27,6 +27,7 @@ class EvaluationOptions:
     seed: int = 0
     l2: float | None = None  # of the linear probe; None: chosen on the validation set, or within the training set
     probe_views: int = 0  # random views of each training sample that the linear probe is fitted on; 0: the samples
+    unit_probe: bool = False  # the linear probe sees vectors of length one: their directions alone
 
     def __post_init__(self) -> None:
         for method in self.methods:
@@ -37,6 +38,8 @@ class EvaluationOptions:
         if self.probes_on is not None:
             check_choice("probes_on", self.probes_on, get_args(Vectors))
         check_choice("voting", self.voting, get_args(Voting))
+        if not isinstance(self.unit_probe, bool):
+            raise OptionError(f"unit_probe must be True or False: got {self.unit_probe!r}.")
         self._check_numbers()
         if self.l2 is not None and not (_is_number(self.l2) and isfinite(self.l2) and self.l2 > 0):
             raise OptionError(
