@@ -87,6 +87,7 @@ BROKEN[2, 1], BROKEN[5, 0] = np.nan, np.inf
 PIXELS = np.zeros((8, 2, 2), np.uint8)
 
 # what is wrong: (writer, words of the message)
+TIMES = "time,label\n" + "".join(f"{1_700_000_000 + 20 * (i % 3)},{'abc'[i % 3]}\n" for i in range(30))
 CASES = {
     "no such file": (lambda folder: folder / "none.csv", ["none.csv", "no such file or folder", "cifar10:PATH"]),
     "unknown suffix": (raw("data.xlsx", b"PK"), ["data.xlsx", "no known suffix"]),
@@ -157,7 +158,14 @@ CASES = {
     "one-hot labels": (npz(x=X, y=np.eye(8)), ["the labels, y of", "one class each: got (8, 8)", "argmax(1)"]),
     "fractional labels": (npz(x=X, y=Y + 0.5), ["whole numbers or text", "fractions"]),
     "NaN features": (npz(x=BROKEN, y=Y), ["2 of 8 rows", "row 2 column 1, row 5 column 0", "Fill or remove"]),
-    "too large for float32": (npz(x=np.full((8, 1), 1e300), y=Y), ["8 of 8 rows", "infinity"]),
+    "too large for float32": (npz(x=np.full((8, 1), 1e300), y=Y), ["8 of 8 rows", "±3.4e38", "Divide"]),
+    "one number too large": (csv("a,label\n1e39,a\n2,b\n"), ["1 of 2 rows hold more, line 2 column 'a'", "±3.4e38"]),
+    "times": (csv(TIMES), ["digits in float32", "'time' lies between 1700000000 and 1700000040", "Subtract"]),
+    "times in an array": (npz(x=1.7e9 + 20.0 * (np.arange(8)[:, None] % 3), y=Y), ["digits in float32", "column '0'"]),
+    "two columns of labels": (
+        csv("a,class,target\n1.5,a,0\n2.5,b,1\n"),
+        ["'class' and 'target' all look like it", "label_column='class'"],
+    ),
     "float images": (npz(x=np.zeros((8, 4, 4)), y=Y), ["(8, 4, 4)", "kind='array' flattens"]),
     "no features": (npz(x=np.zeros((8, 0)), y=Y), ["at least one feature", "(8, 0)"]),
     "text as features": (npz(x=np.array([["a"]] * 8), y=Y), ["must hold numbers", "<U1"]),

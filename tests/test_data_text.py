@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import unicodedata
 
 import numpy as np
 import pytest
@@ -83,7 +84,39 @@ def test_tokens_lose_nothing_but_space_and_case(text):
 
 def test_tokens_of_other_scripts():
     assert tokens("Où est l’œuf?") == ["où", "est", "l’œuf", "?"]
-    assert tokens("我的卡 丢了") == ["我的卡", "丢了"]
+    assert tokens("한국어 문장") == ["한국어", "문장"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("我的iPhone丢了12次。", ["我", "的", "iphone", "丢", "了", "12", "次", "。"]),
+        ("コードを送る", [*"コードを送る"]),
+        ("สวัสดี ๒๕๖๓", ["ส", "วั", "ส", "ดี", "๒๕๖๓"]),
+        ("ភាសា", ["ភា", "សា"]),
+    ],
+)
+def test_a_sentence_without_spaces_is_more_than_one_word(text, expected):
+    assert tokens(text) == expected
+
+
+@pytest.mark.parametrize("text", ["हिन्दी में", "ශ්\u200dරී ලංකා", "مُحَمَّد هنا", "x\u0331 y"])
+def test_marks_stay_in_their_words(text):
+    assert tokens(text) == text.split()
+
+
+def test_accents_may_be_spelt_either_way():
+    text = "Café naïve Việt が"
+    assert tokens(unicodedata.normalize("NFD", text)) == tokens(text) == ["café", "naïve", "việt", "が"]
+
+
+def test_signs_of_emoji_are_no_part_of_words():
+    assert tokens("ok❤️ 1️⃣") == ["ok", "❤", "\ufe0f", "1", "\ufe0f", "\u20e3"]
+
+
+@given(st.text(alphabet=st.characters(max_codepoint=0x24F, exclude_characters="İ"), max_size=60))
+def test_latin_text_keeps_the_words_that_saved_models_know(text):
+    assert tokens(text) == re.findall(r"[^\W_]+(?:['’][^\W_]+)*|[^\w\s]|_", text.lower())
 
 
 def test_words_hold_98_of_100_texts_whole():

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sincere.data.label_lines import check_as_many, read_label_lines
 from sincere.data.options import Settings
-from sincere.data.ready import Ready, features_from, images_from
+from sincere.data.ready import Ready, features_from, images_from, lost_digits
 from sincere.data.samples import UNLABELLED, Classes, Found, classes_of_numbers, listed, number_classes, unlabelled
 from sincere.errors import InputError
 from sincere.tables import amount
@@ -189,7 +189,10 @@ def samples_of_arrays(
         return Ready(images_from(x.astype(np.uint8, copy=False), what), classes, "image")
     if x.ndim != 2 and settings.kind is None:
         raise InputError(_no_features(x, what))
-    return Ready(features_from(x, what), classes, "array")
+    features = features_from(x, what)
+    exact = x.dtype.kind == "b" or np.can_cast(x.dtype, np.float32)
+    columns = {} if exact else {str(place): values for place, values in enumerate(x.reshape(len(x), -1).T)}
+    return Ready(features, classes, "array", refused=lost_digits(columns, what))
 
 
 def _check_numbers(x: Array, what: str, kind: Kind | None) -> None:

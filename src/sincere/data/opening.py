@@ -12,7 +12,7 @@ from sincere.data.arrays import array_of, samples_of_arrays
 from sincere.data.labelled import Form, LabelledData, Splits
 from sincere.data.options import DataOptions, Settings, check_meant, settings_from, shows_options
 from sincere.data.repeated import repeated_note
-from sincere.data.samples import Found, Rendered, Samples, legible, listed, listed_names
+from sincere.data.samples import Found, Rendered, Samples, legible, listed, listed_names, one_spelling
 from sincere.data.sources import find, reader_for
 from sincere.data.split import stratified_split
 from sincere.defaults import usual_defaults
@@ -170,13 +170,13 @@ def _in_form(
     present = [own_names[i] for i in torch.unique(numbers).tolist()]
     if class_names is None:
         class_names = tuple(present)
-    elif unknown := [label for label in present if label not in class_names]:
+    place = {one_spelling(label): i for i, label in enumerate(class_names)}
+    if unknown := [label for label in present if label not in place]:
         raise InputError(
             f"labels of all parts must match those to train on ({listed_names(class_names, 8)}): {what or name} also "
             f"has {listed_names(unknown, 8)}. Correct these labels or remove their samples, or add samples of them to "
             "those to train on."
         )
-    place = {label: i for i, label in enumerate(class_names)}
     renumbered = torch.tensor([place.get(label, -1) for label in own_names], dtype=torch.int64)[numbers]
     all_kept = len(kept) == len(rendered.inputs)
     shown = samples.shown

@@ -1,7 +1,7 @@
 """Samples that are arrays in memory already: images and features."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -11,12 +11,13 @@ from torch import Tensor
 
 from sincere.data.labelled import Form, check_room_for
 from sincere.data.options import Settings
-from sincere.data.samples import Classes, Rendered, listed
+from sincere.data.samples import Classes, Note, Rendered, listed
 from sincere.errors import InputError
 from sincere.tables import amount
 from sincere.types import Kind
 
 RESIZED_AT_ONCE = 1024  # images; bounds the float32 copies
+KEPT = 100  # roundings that a column's spread must hold, so that its values are told apart
 LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as Pillow's conversion to grey
 
 
@@ -25,6 +26,9 @@ class Ready:
     """Images uint8 (n, c, h, w), or features float32 (n, f).
 
     columns: the features' names, where they come from a table.
+    indexes: those of them that only number the rows, and `notes` that say so. They are left out, unless data that comes
+        later has a column by that name in its form: 0 and 1 number two rows, and may be a feature of many.
+    refused: why no form can be made of these features, though another's may fit them.
     """
 
     inputs: Tensor
@@ -32,6 +36,8 @@ class Ready:
     kind: Kind
     shown: tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None
+    indexes: Mapping[str, Note] = field(default_factory=dict)
+    refused: str | None = None
 
     def __post_init__(self) -> None:
         if len(self.inputs) != len(self.classes):
@@ -41,14 +47,22 @@ class Ready:
             )
 
     def form(self, settings: Settings) -> Form:
+        if self.refused is not None:
+            raise InputError(self.refused)
         shape = tuple(self.inputs.shape[1:])
+        if self.columns is not None:
+            columns = tuple(name for name in self.columns if name not in self.indexes)
+            return Form(self.kind, (len(columns),), columns=columns)
         if self.kind == "image" and settings.image_size is not None:
             shape = (shape[0], settings.image_size, settings.image_size)
-        return Form(self.kind, shape, columns=self.columns)
+        return Form(self.kind, shape)
 
     def render(self, form: Form) -> Rendered:
-        if self.columns is not None and form.columns is not None:
-            return Rendered(self.inputs[:, self._places(form.columns)])
+        if self.columns is not None:
+            wanted = form.columns or tuple(name for name in self.columns if name not in self.indexes)
+            if len(wanted) == form.shape[0]:
+                notes = tuple(note for name, note in self.indexes.items() if name not in wanted)
+                return Rendered(self.inputs[:, self._places(wanted)], notes=notes)
         if tuple(self.inputs.shape[1:]) == form.shape:
             return Rendered(self.inputs)
         if self.kind == "image":
@@ -59,7 +73,9 @@ class Ready:
     def _places(self, wanted: tuple[str, ...]) -> list[int]:
         """Where the features of these names are: another table may have its columns in another order."""
         own = self.columns or ()
-        missing, more = ([n for n in these if n not in those] for these, those in ((wanted, own), (own, wanted)))
+        missing, more = (
+            [n for n in these if n not in those] for these, those in ((wanted, own), (own, {*wanted, *self.indexes}))
+        )
         if missing or more:
             raise InputError(
                 f"its columns must be those to train on, {listed([repr(name) for name in wanted], 8)}: "
@@ -127,12 +143,33 @@ def features_from(
         raise InputError(f"{what} must have samples with at least one feature each: got shape {values.shape}.")
     bad = ~np.isfinite(features)
     if bad.any():
+        huge = np.isfinite(flat[bad]).all()
         places = [
             f"{f'line {lines[row]}' if lines else f'row {row}'} column {repr(columns[column]) if columns else column}"
             for row, column in np.argwhere(bad).tolist()
         ]
+        rows = f"{int(bad.any(1).sum())} of {len(features)} rows hold"
         raise InputError(
-            f"{what} must be finite: {int(bad.any(1).sum())} of {len(features)} rows hold NaN, infinity or a missing "
-            f"value: {listed(places, 5)}. Fill or remove them."
+            f"{what} must lie within ±3.4e38, the range of float32: {rows} more, {listed(places, 5)}. Divide these "
+            "columns by a power of ten."
+            if huge
+            else f"{what} must be finite: {rows} NaN, infinity or a missing value: {listed(places, 5)}. Fill or remove "
+            "them."
         )
     return torch.from_numpy(features)
+
+
+def lost_digits(columns: Mapping[str, npt.NDArray[np.generic]], what: str) -> str | None:
+    """What to say of columns that lose in float32 what tells their values apart, as times in seconds since 1970 do."""
+    lost = []
+    for name, values in columns.items():
+        exact = values.astype(np.float64)
+        spread = float(np.ptp(exact))
+        if 0 < spread < KEPT * float(np.abs(exact - exact.astype(np.float32)).max()):
+            lost.append(f"column {name!r} lies between {exact.min():.12g} and {exact.max():.12g}")
+    if not lost:
+        return None
+    return (
+        f"{what} must keep their digits in float32, which has seven: {listed(lost, 3)}. Subtract a column's least "
+        "value from it, and the same number in data that comes later."
+    )

@@ -1,6 +1,7 @@
 """What a reader found, before it is brought to one form."""
 
 import re
+import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -99,10 +100,16 @@ def number_classes(values: Sequence[str]) -> Classes:
     >>> number_classes(["10", "9", "10"]).names, number_classes(["b", "a", "b"]).numbers.tolist()
     (('9', '10'), [1, 0, 1])
     """
-    distinct = set(values)
+    composed = {value: one_spelling(value) for value in set(values)}
+    distinct = set(composed.values())
     names = sorted(distinct, key=(lambda value: (int(value), value)) if _are_whole(distinct) else None)
     number = {name: i for i, name in enumerate(names)}
-    return Classes(np.fromiter((number[value] for value in values), np.int64, len(values)), tuple(names))
+    return Classes(np.fromiter((number[composed[value]] for value in values), np.int64, len(values)), tuple(names))
+
+
+def one_spelling(name: str) -> str:
+    """A class's name, composed (NFC): a Mac's folders have accents apart, and `café` would be two classes."""
+    return unicodedata.normalize("NFC", name)
 
 
 def _are_whole(names: Collection[str]) -> bool:
@@ -142,7 +149,7 @@ def classes_of_numbers(numbers: npt.NDArray[np.int64], names: Sequence[str] | No
             f"labels must lie between 0 and {len(names) - 1}, as there are {len(names)} class names: "
             f"got {numbers.min()} to {numbers.max()}."
         )
-    return Classes(numbers, tuple(names))
+    return Classes(numbers, tuple(map(one_spelling, names)))
 
 
 def listed(items: Sequence[object], most: int = SHOWN_FILES) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from sincere.data.columns import TextColumn
 from sincere.data.optional import bring
@@ -154,4 +154,13 @@ def _read_parquet(path: Path) -> Table:
         raise InputError(f"{path} cannot be read as Parquet: {error}.") from error
     _check_doubled(table.column_names, path)
     names = [name for name in table.column_names if not PANDAS_INDEX.fullmatch(name)]
-    return Table(path, {name: table.column(name).to_pylist() for name in names}, range(1, table.num_rows + 1))
+    return Table(path, {name: _parquet_values(table.column(name)) for name in names}, range(1, table.num_rows + 1))
+
+
+def _parquet_values(column: Any) -> list[object]:
+    """The values as Python has them; as text where it has none, as for nanoseconds and the year 10000."""
+    try:
+        values: list[object] = column.to_pylist()
+    except (ValueError, OverflowError):
+        values = column.cast("string").to_pylist()
+    return values

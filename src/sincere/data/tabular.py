@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sincere.data.class_folders import OF_FILES
+from sincere.data.label_names import LABEL_NAMES, check_one_label, telling_note
 from sincere.data.options import Settings
-from sincere.data.ready import Ready, features_from
+from sincere.data.ready import Ready, features_from, lost_digits
 from sincere.data.samples import UNLABELLED, Note, Samples, listed, number_classes
 from sincere.data.tables import Table
 from sincere.data.texts import texts_from
 from sincere.errors import InputError
 
-LABEL_NAMES = ("label", "labels", "class", "category", "target", "y", "intent", "topic", "species", "coarse_label")
 # Not `title` or `name`: houses, films and books have one beside what there is to learn.
 TEXT_NAMES = ("text", "sentence", "question", "utterance", "query", "content", "review", "document", "message")
 INDEX_NAMES = frozenset({"id", "index", "row", "unnamed: 0", ""})  # the last two are pandas' and R's
@@ -28,6 +28,7 @@ COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.IGNORECASE)  # a number as mu
 JOINED = "|;,"  # signs that people put between the labels of a sample that has several
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 TRUTH = {"true": 1.0, "false": 0.0}  # how pandas, R and SQL write a column of truth values
+COUNTED = 10  # rows; fewer may be in that order by chance
 NEARLY_ALL = 0.9  # of a column's values; a few may be missing or misspelt
 TO_FOLDERS = (
     "Images and sound are read from files: sort them into a folder with a sub-folder per class (cat/1.png, dog/2.png), "
@@ -44,11 +45,7 @@ def read_tabular(table: Table, settings: Settings) -> tuple[Samples, tuple[str, 
     if text_column is not None:
         texts = texts_from(_texts(table, text_column), labels, table.lines, str(table.path))
         return replace(texts, notes=_left_out(table, others, text_column, settings)), tuple(notes)
-    for name in [name for name, numbers in others.items() if numbers is not None and _counts_rows(table, name)]:
-        del others[name]
-        notes.append(f"column {name!r} of {table.path} only numbers the rows, and was left out.")
-    if not others:
-        raise InputError(f"{table.path} must have something to learn from beside labels and numbers of rows.")
+    check_one_label(table, label_column, settings)
     columns = {}
     for name, numbers in others.items():
         if numbers is None:
@@ -56,10 +53,26 @@ def read_tabular(table: Table, settings: Settings) -> tuple[Samples, tuple[str, 
             or_classes = f", or name it as the classes: label_column={name!r}" if label_column is None else ""
             raise InputError(f"{_not_a_number(table, name).removesuffix('.')}{or_classes}.")
         columns[name] = numbers
-    with np.errstate(over="ignore"):  # too large for float32 becomes infinity, which features_from refuses
-        stacked = np.stack(list(columns.values()), axis=1, dtype=np.float32, casting="same_kind")
-    features = features_from(stacked, f"features of {table.path}", tuple(columns), table.lines)
-    return Ready(features, number_classes(labels), "array", _rows_in_words(columns), tuple(columns)), tuple(notes)
+    return _features(table, columns, labels), (*notes, *telling_note(table, columns, labels))
+
+
+def _features(table: Table, columns: Mapping[str, Numbers], labels: Sequence[str]) -> Ready:
+    indexes = {
+        name: Note(f"column {name!r} of {table.path} only numbers the rows, and was left out")
+        for name in columns
+        if _counts_rows(table, name)
+    }
+    whole = {name: n for name, n in columns.items() if name not in indexes or np.isfinite(n).all()}
+    learned = {name: numbers for name, numbers in whole.items() if name not in indexes}
+    what = f"features of {table.path}"
+    features = features_from(np.stack(list((whole or columns).values()), axis=1), what, tuple(whole), table.lines)
+    refused = (
+        lost_digits(learned, what)
+        if learned
+        else f"{table.path} must have something to learn from beside labels and numbers of rows."
+    )
+    shown = _rows_in_words(learned or whole)
+    return Ready(features, number_classes(labels), "array", shown, tuple(whole), indexes, refused)
 
 
 def _rows_in_words(columns: Mapping[str, Numbers]) -> tuple[str, ...]:
@@ -261,8 +274,17 @@ def _number(value: object) -> float | None:
 
 
 def _counts_rows(table: Table, name: str) -> bool:
-    """Whether a column is an index: learned from, it would tell the class of data that is sorted by class."""
-    return name.lower() in INDEX_NAMES and len(set(map(str, table.columns[name]))) == len(table.lines)
+    """Whether a column is an index: learned from, it would tell the class of data that is sorted by class.
+
+    By a usual name, if no value comes twice; or by any name, if it counts the rows from 0 or from 1.
+    """
+    values, rows = table.columns[name], len(table.lines)
+    if name.lower() in INDEX_NAMES:
+        return len(set(map(str, values))) == rows
+    first = _number(values[0])
+    if rows < COUNTED or first not in (0, 1):
+        return False
+    return all(_number(value) == place for place, value in enumerate(values, start=int(first)))
 
 
 def _not_a_number(table: Table, name: str) -> str:

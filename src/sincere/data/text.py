@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -14,17 +15,38 @@ from sincere.errors import InputError, OptionError
 WORDS = 64  # at most, where the caller names no number: a sentence or two
 PIECES = 12
 BUCKETS = 2**17
-# A run of letters and digits, with apostrophes inside (`don't`); or one other sign.
-TOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[^\w\s]|_")
+PLAIN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[^\w\s]|_")  # all that ASCII needs, in a third of the time
+# Letters of scripts that put no space between words, without their digits: a whole sentence would be one word.
+UNSPACED = (
+    "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+    "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f\U0001aff0-\U0001b16f"  # kana
+    "\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46\u0e81-\u0eb0\u0eb2\u0eb3\u0ebd-\u0ec6\u0edc-\u0edf"  # Thai, Lao
+    "\u1000-\u102a\u103f\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e"  # Burmese
+    "\ua9e0-\ua9e4\ua9e6-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa76\uaa7a\uaa7e\uaa7f\u1780-\u17b3\u17d7\u17dc"  # …, Khmer
+)
+# Accents and vowel signs belong to the letter before them, though Python's \w has none of them. Those that choose how a
+# sign is drawn (U+FE00 to U+FE0F, as after many an emoji) belong to no word.
+MARKS = "".join(
+    character
+    for character in map(chr, range(0x300, 0x20000))
+    if unicodedata.category(character) in ("Mn", "Mc") and not "\ufe00" <= character <= "\ufe0f"
+)
+MARKED = f"(?:[{MARKS}][\u200c\u200d]?)"  # conjuncts of Indian scripts have a joiner after their mark
+WORD = rf"[^\W_{UNSPACED}]+(?:{MARKED}+[^\W_{UNSPACED}]*)*"
+# Letters and digits, with apostrophes inside (`don't`); or one letter of a script without spaces; or one other sign.
+TOKEN = re.compile(rf"{WORD}(?:['’]{WORD})*|[{UNSPACED}]{MARKED}*|[^\w\s]|_")
 
 
 def tokens(text: str) -> list[str]:
-    """Lower-cased words, and punctuation marks as words of their own.
+    """Lower-cased words, and punctuation marks as words of their own; in scripts without spaces, single letters.
 
-    >>> tokens("Haven't I paid £5?")
-    ["haven't", 'i', 'paid', '£', '5', '?']
+    >>> tokens("Haven't I paid £5?"), tokens("我的卡 lost")
+    (["haven't", 'i', 'paid', '£', '5', '?'], ['我', '的', '卡', 'lost'])
     """
-    return TOKEN.findall(text.lower())
+    if text.isascii():
+        return PLAIN.findall(text.lower())
+    # Composed, as most text is: names of files from a Mac have their accents apart.
+    return TOKEN.findall(unicodedata.normalize("NFC", text.lower()))
 
 
 def piece_number(piece: str, buckets: int) -> int:
