@@ -75,6 +75,22 @@ class TestAColumnThatCountsTheRows:
         assert data.inputs[:, 1].tolist() == list(range(20))
         assert notes == ()
 
+    def test_the_count_of_a_later_table_may_go_on(self, tmp_path):
+        trained, _ = read_data(write(tmp_path / "t.csv", "a,key,label", "{a},{i},{c}", rows=30))
+        later = write(tmp_path / "later.csv", "a,key,label", "{a},{i},{c}", rows=30)
+        for start in (30, 800):  # 800, 801, … as where a training table of 800 rows ended
+            lines = later.read_text().splitlines()
+            rows = [
+                ",".join([line.split(",")[0], str(start + i), line.split(",")[2]]) for i, line in enumerate(lines[1:])
+            ]
+            later.write_text("\n".join([lines[0], *rows]))
+            data, notes = read_data(later, form=trained.form)
+            assert data.inputs.shape == (30, 1)
+            assert "'key' of" in str(notes[0])
+            assert "only numbers the rows" in str(notes[0])
+        alone, notes = read_data(later)
+        assert (alone.columns, notes) == (("a", "key"), ()), "800 and on may be years"
+
     def test_alone_there_is_nothing_to_learn_from(self, tmp_path):
         with pytest.raises(InputError, match="something to learn from beside labels and numbers of rows"):
             read_data(write(tmp_path / "t.csv", "key,label", "{i},{c}"))

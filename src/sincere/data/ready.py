@@ -26,8 +26,9 @@ class Ready:
     """Images uint8 (n, c, h, w), or features float32 (n, f).
 
     columns: the features' names, where they come from a table.
-    indexes: those of them that only number the rows, and `notes` that say so. They are left out, unless data that comes
-        later has a column by that name in its form: 0 and 1 number two rows, and may be a feature of many.
+    indexes: those of them that only number the rows, with notes that say so. They are left out, unless the form that
+        data which comes later is read in has them: 0 and 1 number two rows, and may be a feature of many.
+    going_on: those that would number the rows of data that comes later, and are left out where its form lacks them.
     refused: why no form can be made of these features, though another's may fit them.
     """
 
@@ -37,6 +38,7 @@ class Ready:
     shown: tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None
     indexes: Mapping[str, Note] = field(default_factory=dict)
+    going_on: Mapping[str, Note] = field(default_factory=dict)
     refused: str | None = None
 
     def __post_init__(self) -> None:
@@ -61,7 +63,8 @@ class Ready:
         if self.columns is not None:
             wanted = form.columns or tuple(name for name in self.columns if name not in self.indexes)
             if len(wanted) == form.shape[0]:
-                notes = tuple(note for name, note in self.indexes.items() if name not in wanted)
+                unused = {**self.indexes, **self.going_on}
+                notes = tuple(note for name, note in unused.items() if name not in wanted)
                 return Rendered(self.inputs[:, self._places(wanted)], notes=notes)
         if tuple(self.inputs.shape[1:]) == form.shape:
             return Rendered(self.inputs)
@@ -74,7 +77,8 @@ class Ready:
         """Where the features of these names are: another table may have its columns in another order."""
         own = self.columns or ()
         missing, more = (
-            [n for n in these if n not in those] for these, those in ((wanted, own), (own, {*wanted, *self.indexes}))
+            [n for n in these if n not in those]
+            for these, those in ((wanted, own), (own, {*wanted, *self.indexes, *self.going_on}))
         )
         if missing or more:
             raise InputError(

@@ -57,11 +57,10 @@ def read_tabular(table: Table, settings: Settings) -> tuple[Samples, tuple[str, 
 
 
 def _features(table: Table, columns: Mapping[str, Numbers], labels: Sequence[str]) -> Ready:
-    indexes = {
-        name: Note(f"column {name!r} of {table.path} only numbers the rows, and was left out")
-        for name in columns
-        if _counts_rows(table, name)
-    }
+    notes = {name: Note(f"column {name!r} of {table.path} only numbers the rows, and was left out") for name in columns}
+    starts = {name: _first_number(table, name) for name in columns}
+    indexes = {name: note for name, note in notes.items() if starts[name] in (0, 1)}
+    going_on = {name: note for name, note in notes.items() if starts[name] not in (0, 1, None)}
     whole = {name: n for name, n in columns.items() if name not in indexes or np.isfinite(n).all()}
     learned = {name: numbers for name, numbers in whole.items() if name not in indexes}
     what = f"features of {table.path}"
@@ -72,7 +71,7 @@ def _features(table: Table, columns: Mapping[str, Numbers], labels: Sequence[str
         else f"{table.path} must have something to learn from beside labels and numbers of rows."
     )
     shown = _rows_in_words(learned or whole)
-    return Ready(features, number_classes(labels), "array", shown, tuple(whole), indexes, refused)
+    return Ready(features, number_classes(labels), "array", shown, tuple(whole), indexes, going_on, refused)
 
 
 def _rows_in_words(columns: Mapping[str, Numbers]) -> tuple[str, ...]:
@@ -274,17 +273,23 @@ def _number(value: object) -> float | None:
 
 
 def _counts_rows(table: Table, name: str) -> bool:
-    """Whether a column is an index: learned from, it would tell the class of data that is sorted by class.
+    return _first_number(table, name) in (0, 1)
 
-    By a usual name, if no value comes twice; or by any name, if it counts the rows from 0 or from 1.
+
+def _first_number(table: Table, name: str) -> float | None:
+    """At which number a column begins to count the rows; None if it does not.
+
+    From 0 or 1 on it is an index: learned from, it would tell the class of data that is sorted by class. A column of a
+    usual name counts as one if no value comes twice. One that begins elsewhere may be a feature, such as a year; or
+    the index of a test table, which goes on where that of the training table ended.
     """
     values, rows = table.columns[name], len(table.lines)
     if name.lower() in INDEX_NAMES:
-        return len(set(map(str, values))) == rows
+        return 0 if len(set(map(str, values))) == rows else None
     first = _number(values[0])
-    if rows < COUNTED or first not in (0, 1):
-        return False
-    return all(_number(value) == place for place, value in enumerate(values, start=int(first)))
+    if rows < COUNTED or first is None or not first.is_integer():
+        return None
+    return first if all(_number(value) == first + place for place, value in enumerate(values)) else None
 
 
 def _not_a_number(table: Table, name: str) -> str:
