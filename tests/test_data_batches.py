@@ -206,3 +206,12 @@ def test_a_batch_size_is_a_whole_number(batch_size):
         with pytest.raises(OptionError, match="batch_size must be a whole number"):
             make()
     assert len(ShuffledBatches(20, batch_size=np.int64(5))) == 4
+
+
+@pytest.mark.parametrize(("counts", "batch_size", "sizes"), [((498, 2), 256, [500]), ((20, 2), 12, [22])])
+def test_batches_that_had_to_be_larger_are_named(counts, batch_size, sizes):
+    labels = [number for number, count in enumerate(counts) for _ in range(count)]
+    dealt = ClassBatches(labels, batch_size=batch_size)
+    assert [len(batch) for batch in dealt.batches(0)] == sizes
+    assert f"batches hold about {sizes[0]} samples rather than {batch_size}" in dealt.notes[-1]
+    assert ClassBatches([0] * 11 + [1] * 11, batch_size=12).notes == ()

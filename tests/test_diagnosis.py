@@ -126,3 +126,26 @@ def test_other_similarities_have_no_floor():
     assert reading.floor is None
     expected = SF.sincere(z, labels, similarity="euclidean", temperature=2.0).item()
     assert reading.value == pytest.approx(expected, rel=1e-10)
+
+
+def test_classes_that_are_apart_are_not_called_untrained():
+    """SupCon's falling value passes log(n − 1) on its way, with every neighbour of the right class."""
+    labels = torch.arange(64) % 2
+    generator = torch.Generator().manual_seed(0)
+    centres = torch.nn.functional.normalize(torch.randn(2, 8, generator=generator), dim=1)
+    noise = torch.randn(64, 8, generator=generator)
+
+    def at(spread):
+        z = centres[labels] + spread * noise
+        return sincere.diagnose(z, labels).losses["supcon"].value - math.log(63)
+
+    low, high = 0.01, 0.6
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if at(middle) < 0 else (low, middle)
+    assert abs(at(low)) < 1e-3, "it stands there"
+    told = "tell nothing apart"
+    assert not any(told in words for words in sincere.diagnose(centres[labels] + low * noise, labels).messages)
+    assert any(told in words for words in sincere.diagnose(torch.ones(64, 8), labels).messages)
+    nearly = torch.ones(64, 8) + 0.01 * noise
+    assert any(told in words for words in sincere.diagnose(nearly, labels).messages)

@@ -4,6 +4,7 @@ import json
 import pickle
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import sincere.embeddings.export as export
-from sincere.data import Form, LabelledData, Splits, hash_texts
+from sincere.data import Form, LabelledData, Splits, hash_texts, split_arrays
 from sincere.embeddings import (
     EmbeddingSet,
     LoadedModel,
@@ -447,3 +448,23 @@ def test_the_header_of_exported_weights_describes_the_model(run, tmp_path):
     rows = small_splits().test.inputs
     again = LoadedModel(model, description.build_views(), description)
     assert torch.equal(again(rows), loaded(rows))
+
+
+def test_onnx_of_views_with_a_size_of_their_own(tmp_path):
+    """Which resize images; and what onnxruntime cannot run is refused in words."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    random = np.random.default_rng(0)
+    data = split_arrays(random.integers(0, 256, (40, 20, 20, 3), dtype=np.uint8), np.arange(40) % 4)
+    config = small_config(
+        epochs=1,
+        encoder=EncoderConfig("small_cnn", {"width": 4}),
+        views=ViewsConfig("supcon", options={"crop": {"size": 12}}),
+    )
+    train(config, run=tmp_path / "run", data=data, show="off")
+    loaded = load(tmp_path / "run")
+    path = export_onnx(loaded, tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    (given,) = session.run(None, {"inputs": data.test.inputs.numpy()})
+    np.testing.assert_allclose(given, loaded(data.test.inputs).numpy(), rtol=1e-4, atol=1e-5)
+    with pytest.raises(InputError, match=r"m\.onnx was not written: onnxruntime cannot run it on 2 samples: "):
+        export._check_agreement(path.read_bytes(), loaded, data.test.inputs[:2, :, :7], Path("m.onnx"))

@@ -204,3 +204,23 @@ def test_the_middle_of_a_tiny_image_is_at_least_a_pixel():
     images = torch.rand(2, 1, 1, 1)
     assert torch.equal(ResizedCrop(ratio=(3.0, 4.0))(images, torch.rand(2, 22)), images)
     assert torch.equal(ResizedCrop(ratio=(0.2, 0.25))(images, torch.rand(2, 22)), images)
+
+
+@pytest.mark.parametrize(("height", "width"), [(64, 64), (16, 128), (128, 16)])
+def test_a_turn_is_one_of_pixels_in_images_of_any_shape(height, width):
+    """A line through the middle, along the longer side, leans by as many degrees as it was told to."""
+    image = torch.zeros(1, 1, height, width)
+    along = int(width >= height)
+    if along:
+        image[..., height // 2 - 1 : height // 2 + 1, :] = 1
+    else:
+        image[..., width // 2 - 1 : width // 2 + 1] = 1
+    numbers = torch.full((1, 6), 0.5)
+    numbers[0, 0] = 1.0
+    turned = Warp(degrees=3, zoom=0, slant=0, shift=0)(image, numbers)[0, 0].double()
+    turned = turned if along else turned.T  # the line runs along the columns
+    inside = turned.sum(dim=0) > 1.9  # all of its width
+    heights = (turned * torch.arange(turned.shape[0]).unsqueeze(1)).sum(dim=0)[inside] / turned.sum(dim=0)[inside]
+    places = torch.arange(turned.shape[1])[inside].double()
+    slope = np.polyfit(places.numpy(), heights.numpy(), 1)[0]
+    assert abs(math.degrees(math.atan(slope))) == pytest.approx(3, abs=0.1)

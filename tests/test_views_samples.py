@@ -190,3 +190,20 @@ def test_of_a_text_at_least_one_piece_stays(share):
     assert torch.equal((dropped[:, 0, :2] != 0)[some], chance[some])
     assert ((dropped != 0).flatten(1).sum(dim=1)[~some] == 1).all()
     assert int((~some).sum()) > 50
+
+
+def test_what_is_silent_around_a_clip_stays_silent_and_noise_keeps_its_distance():
+    """A band that is taken out rings on, and zeros that fill a clip up are no part of its power."""
+    samples = torch.zeros(2, 4000)
+    samples[0, 600:1000] = (0.3 * torch.arange(400)).sin() + 0.01
+    generator = torch.Generator().manual_seed(0)
+    for share in (0.0, 0.3):
+        quieter = FrequencyMask(share)(samples, torch.rand(2, 2, generator=generator))
+        assert not quieter[0, :600].any()
+        assert not quieter[0, 1000:].any()
+        assert not quieter[1].any()
+        assert quieter[0, 600:1000].abs().max() > 0.1
+        numbers = torch.rand(2, 4001, generator=generator)
+        noise = (SoundNoise((20.0, 20.0))(quieter, numbers) - quieter)[0]
+        power = quieter[0, 600:1000].square().mean()
+        assert 10 * float((power / noise.square().mean()).log10()) == pytest.approx(20, abs=0.3)

@@ -1,11 +1,11 @@
 """`sincere reproduce`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from sincere.claims import kept_results, listing, markdown_table, reproduce
+from sincere.claims import CLAIMS, Claim, ClaimResult, kept_results, listing, markdown_table, reproduce
 from sincere.claims.laboratory import StoppedError
 from sincere.claims.record import Form
 from sincere.cli import options
@@ -49,9 +49,7 @@ def reproduce_claim(
     if claim is None:
         kept = kept_results(out)
         if json:
-            tell_json(
-                [result.__dict__ | {"measured": [m.__dict__ for m in result.measured]} for result in kept.values()]
-            )
+            tell_json([_entry(one, kept.get(one.number)) for one in CLAIMS])
         else:
             tell(markdown_table(kept) if table else "\n".join(listing(kept)))
         return
@@ -62,6 +60,14 @@ def reproduce_claim(
         say(f"error: {error}")
         raise typer.Exit(error.exit_code) from error
     tell_json(result.to_json()) if json else tell(str(result))
+
+
+def _entry(claim: Claim, kept: ClaimResult | None) -> dict[str, Any]:
+    """A claim in the list for programs: with what came out, or None for its verdict where it was not run."""
+    if kept is not None:
+        return kept.__dict__ | {"measured": [one.__dict__ for one in kept.measured]}
+    known = {name: getattr(claim, name) for name in ("number", "name", "source", "statement", "paper")}
+    return {**known, "form": None, "verdict": None}
 
 
 def check_meant(claim: str | None, *, table: bool, **of_a_claim: object) -> None:

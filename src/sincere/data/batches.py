@@ -136,7 +136,7 @@ class ClassBatches(EpochAfterEpoch):
         self._sizes = _batch_sizes(counts, batch_size, world_size)
         self.largest = int(max(self._sizes))
         marked = dealt_unlabelled(found.tolist(), counts.tolist())
-        self.notes = (*marked, *_notes(names, counts, batch_size, len(self._sizes)))
+        self.notes = (*marked, *_notes(names, counts, batch_size, self._sizes))
 
     def __len__(self) -> int:
         return len(self._sizes)
@@ -288,15 +288,15 @@ def _most_batches(units: Numbers) -> int:
     return low
 
 
-def _notes(names: Sequence[str], counts: Numbers, batch_size: int, batches: int) -> tuple[str, ...]:
-    notes = []
+def _notes(names: Sequence[str], counts: Numbers, batch_size: int, sizes: Numbers) -> tuple[str, ...]:
+    notes, batches = [], len(sizes)
     if alone := [name for name, count in zip(names, counts.tolist(), strict=True) if count == 1]:
         notes.append(
             f"{len(alone)} of {len(names)} classes have one sample ({listed_names(alone, 5)}): it comes once an epoch, "
             "and no other sample can be its positive."
         )
     samples = int(counts.sum())
-    if batches < samples // batch_size:
+    if batches < samples // batch_size or sizes.max() > batch_size + 2:  # two more may make the pairs even
         notes.append(
             f"batches hold about {samples / batches:.0f} samples rather than {batch_size}: the smaller classes have "
             f"pairs for {amount(batches, 'batch', 'batches')} only. Plain shuffling keeps the size and gives up the "

@@ -113,8 +113,15 @@ def _check_agreement(content: bytes, module: nn.Module, inputs: Tensor, place: P
         import onnxruntime  # type: ignore[import-untyped]
     except ImportError as error:
         raise _missing() from error
-    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    (given,) = session.run(["embeddings"], {"inputs": inputs.numpy()})
+    try:
+        session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+        (given,) = session.run(["embeddings"], {"inputs": inputs.numpy()})
+    except Exception as error:  # its errors have no base of their own
+        reason = str(error).strip().partition("\n")[0]
+        raise InputError(
+            f"{place} was not written: onnxruntime cannot run it on {len(inputs)} samples: {reason.rstrip('.')}. "
+            "--debug shows where. The weights can be had as .safetensors."
+        ) from error
     expected = module(inputs).numpy()
     off = float(np.abs(given - expected).max()) if given.shape == expected.shape else float("inf")
     if not off <= TOLERANCE * max(float(np.abs(expected).max()), 1e-6):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import isfinite, log
+from math import isfinite, log, log1p
 
 import torch
 from torch import Tensor
@@ -236,6 +236,15 @@ def _messages(found: Diagnosis) -> Iterator[str]:
     yield from _messages_about_embeddings(found, classes)
 
 
+def _nothing_apart(found: Diagnosis) -> bool:
+    """Is SINCERE where equal logits have it, too? A falling SupCon passes its own such value with classes apart."""
+    labelled, sizes = found.samples - found.unlabelled, [size for size in found.class_counts.values() if size > 1]
+    if not sizes:
+        return False
+    expected = sum(size * log1p(labelled - size) for size in sizes) / sum(sizes)
+    return abs(found.losses["sincere"].value - expected) < 0.05
+
+
 def _messages_about_embeddings(found: Diagnosis, classes: int) -> Iterator[str]:
     least, mean, _ = found.norms
     if not isfinite(mean):
@@ -253,7 +262,7 @@ def _messages_about_embeddings(found: Diagnosis, classes: int) -> Iterator[str]:
         share = 100 * found.repulsion
         yield f"SupCon would push {share:.0f} % of same-class pairs apart on this batch: consider SINCERE"
     labelled = found.samples - found.unlabelled  # the others are nobody's contrasts
-    if classes > 1 and supcon and labelled > 2 and abs(supcon - log(labelled - 1)) < 0.01:
+    if classes > 1 and supcon and labelled > 2 and abs(supcon - log(labelled - 1)) < 0.01 and _nothing_apart(found):
         yield (
             f"SupCon stands at log(n − 1) = {log(labelled - 1):.2f}, the value of embeddings that tell nothing "
             "apart: they are untrained, or have collapsed to one point"

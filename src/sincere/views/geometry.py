@@ -176,8 +176,9 @@ class Warp(Stage):
         wide, high = 1 + self.zoom * drawn[:, 1], 1 + self.zoom * drawn[:, 2]
         slant, shift = self.slant * drawn[:, 3], 2 * self.shift * drawn[:, 4:6]  # the grid runs from −1 to 1
         cos, sin = angle.cos(), angle.sin()
-        first = torch.stack([wide * cos, slant - wide * sin, shift[:, 0]], dim=1)
-        second = torch.stack([high * sin, high * cos, shift[:, 1]], dim=1)
+        tall = samples.shape[2] / samples.shape[3]  # that grid makes a square of every image, where turns would slant
+        first = torch.stack([wide * cos, tall * (slant - wide * sin), shift[:, 0]], dim=1)
+        second = torch.stack([high * sin / tall, high * cos, shift[:, 1]], dim=1)
         # affine_grid warns about a side of one pixel and refuses a batch of none, and there is nothing to turn.
         if min(samples.shape[2:]) < 2 or not len(samples):
             return samples

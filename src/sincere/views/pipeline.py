@@ -129,7 +129,7 @@ class StagedViews(nn.Module):
         for stage in self.stages:
             target = stage.shape_after(target)
         if target != shape:
-            start = samples.new_zeros(len(samples))
+            start = samples.new_zeros(samples.shape[0])  # `len` would fix the size of a batch that is exported
             rows, columns = (
                 interval_weights(start, start + size, size, to) for size, to in zip(shape[1:], target[1:], strict=True)
             )

@@ -132,7 +132,16 @@ class FrequencyMask(Stage):
         place = torch.arange(bins, device=samples.device).sqrt() * math.sqrt(bins)
         kept = spectrum.masked_fill(_interval(place, numbers, self.share), 0.0)
         quieter: Tensor = torch.fft.irfft(kept, n=samples.shape[1])
-        return quieter
+        return quieter.masked_fill(_before_and_after(samples), 0.0)
+
+
+def _before_and_after(samples: Tensor) -> Tensor:
+    """Where a clip has not begun or is over: zeros fill it up, and no stage may turn them into sound."""
+    sounding, last = (samples != 0).byte(), samples.shape[1] - 1
+    first = sounding.argmax(dim=1, keepdim=True)
+    end = last - sounding.flip(1).argmax(dim=1, keepdim=True)
+    place = torch.arange(last + 1, device=samples.device)
+    return (place < first) | (place > end)
 
 
 def _interval(places: Tensor, numbers: Tensor, share: float) -> Tensor:
