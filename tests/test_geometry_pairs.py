@@ -100,6 +100,13 @@ def test_histograms_count_every_pair(found, block, threads, bins):
     assert histograms.sampled is None
 
 
+@pytest.mark.parametrize("bins", [2, 20, 100, 256])
+def test_the_middle_edge_is_zero(bins):
+    edges = similarity_histograms(made(n=20), bins=bins).edges
+    assert (edges[0], edges[bins // 2], edges[-1]) == (-1, 0, 1)
+    assert edges == tuple(-edge for edge in reversed(edges))
+
+
 def test_histograms_by_class(found, block, threads):
     histograms = similarity_histograms(found, bins=20)
     labels, edges = found.labels.tolist(), np.linspace(-1, 1, 21)

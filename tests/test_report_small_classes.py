@@ -75,6 +75,49 @@ def test_agreement_is_that_of_a_loop(sizes):
     assert point_map(subject_of(test)).agreement == pytest.approx(np.mean(shares))
 
 
+def map_of(test):
+    subject = subject_of(test)
+    found = point_map(subject)
+    return found, point_map_picture(subject, found).verdict
+
+
+@pytest.mark.parametrize("sizes", [[950, 50], [400, 12], [200, 4], [9, 2], [300, *[5] * 6]], ids=str)
+def test_noise_has_a_poor_map_however_unequal_its_classes(sizes):
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    rows = np.random.default_rng(0).normal(size=(len(labels), 16))
+    found, verdict = map_of(EmbeddingSet.from_arrays(rows, labels))
+    assert verdict.grade == "poor", verdict
+    assert "counting every class alike" in verdict.sentence
+    assert found.judged < 0.6
+
+
+@pytest.mark.parametrize("sizes", [[950, 50], [200, 4], [900, 90, 10]], ids=str)
+def test_islands_have_a_good_map_however_unequal(sizes):
+    assert map_of(islands(sizes))[1].grade == "good"
+
+
+@pytest.mark.parametrize("noise", [0.6, 1.8, 3.0])
+@pytest.mark.parametrize("sizes", [[40, 40], [6] * 20, [30] * 5], ids=str)
+def test_of_equal_classes_the_map_is_judged_by_its_points(sizes, noise):
+    found, verdict = map_of(islands(sizes, noise=noise))
+    assert found.judged == pytest.approx(found.agreement)
+    assert "alike" not in verdict.sentence
+
+
+def test_a_few_stray_points_do_not_make_a_map_poor():
+    """Too few to judge, as in the confusions; ten of them count as a class."""
+    test = islands([60, 60])
+    for stray, grade in ((4, "good"), (12, "mixed")):
+        labels = test.labels.numpy().copy()
+        labels[:: 120 // stray] = np.arange(stray) // 2 + 2  # pairs with nothing in common
+        found, verdict = map_of(EmbeddingSet.from_arrays(test.embeddings.numpy(), labels))
+        assert verdict.grade == grade, (found.judged, verdict)
+
+
+def test_one_class_and_singles_have_no_map_to_judge():
+    assert map_of(islands([40, 1]))[1].grade == "open"
+
+
 def test_unequal_classes():
     subject = subject_of(islands([900, 90, 10]))
     assert subject.evaluation.classifier("knn").settings["k"] == 18

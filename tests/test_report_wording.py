@@ -15,6 +15,7 @@ from sincere.report.picture import short_names
 from sincere.report.pictures.accuracy import accuracy_picture
 from sincere.report.pictures.class_pairs import class_pairs_picture
 from sincere.report.pictures.curves import curves_picture
+from sincere.report.pictures.histograms import histograms_picture
 from sincere.report.pictures.point_map import point_map_picture
 from sincere.report.pictures.simplex import simplex_picture
 from sincere.report.projections import point_map
@@ -55,6 +56,38 @@ def test_far_better_than_guessing_is_not_called_hardly_better():
     assert found.sentence.endswith("better than guessing, with most of its errors left.")
     noise = EmbeddingSet.from_arrays(random.normal(size=(60, 4)), np.arange(60) % 2)
     assert accuracy_picture(subject_of(noise)).verdict.sentence.endswith("not to be told from guessing.")
+
+
+def test_an_interval_below_guessing_is_worse_than_guessing():
+    """Every sample lies beside one of the other class."""
+    random = np.random.default_rng(0)
+    rows = np.repeat(random.normal(size=(60, 8)), 2, axis=0)
+    found = subject_of(EmbeddingSet.from_arrays(rows, np.arange(120) % 2))
+    top1 = found.evaluation.classifiers[0].top1
+    assert top1.high < 0.5
+    assert accuracy_picture(found).verdict.sentence.endswith(": worse than guessing.")
+
+
+@pytest.mark.parametrize(("cosine", "shared"), [(-0.5, False), (0.0, False), (0.5, True)])
+def test_classes_at_right_angles_share_no_direction(cosine, shared):
+    ends = np.array([[1.0, 0.0], [cosine, (1 - cosine**2) ** 0.5]])
+    found = simplex_picture(subject_of(EmbeddingSet.from_arrays(ends[np.arange(40) % 2], np.arange(40) % 2))).verdict
+    assert found.grade == "poor"
+    assert ("some classes share much of their direction" in found.sentence) is shared
+    assert ("no two classes share much of their direction" in found.sentence) is not shared
+
+
+@pytest.mark.parametrize(
+    ("labels", "there"), [([0], "Neither"), ([0, 1], "Only one"), ([0, 0], "Only one")], ids=["one", "apart", "same"]
+)
+def test_hills_that_do_not_exist(labels, there):
+    found = histograms_picture(subject_of(EmbeddingSet.from_arrays(np.eye(2)[: len(labels)], labels))).verdict
+    assert found.sentence.startswith(f"{there} of the two hills exists")
+
+
+def test_the_edge_at_zero_reads_zero():
+    table = histograms_picture(subject_of(clouds("ab"))).table
+    assert [row[:2] for row in table.rows[49:51]] == [(-0.02, 0.0), (0.0, 0.02)]
 
 
 @pytest.mark.parametrize("lengths", [np.ones(40), np.linspace(0.1, 7, 40)])

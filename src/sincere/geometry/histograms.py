@@ -119,7 +119,8 @@ def histograms_from(
 ) -> SimilarityHistograms:
     """The record, once every tile was counted."""
     within, between = counts.by_class()
-    edges = torch.linspace(-1, 1, counts.bins + 1, dtype=torch.float64, device="cpu")
+    # linspace has −2e−17 in place of 0
+    edges = torch.arange(-counts.bins, counts.bins + 1, 2, dtype=torch.float64, device="cpu") / counts.bins
     all_within, all_between = within.sum(dim=0), between.sum(dim=0) // 2
     return SimilarityHistograms(
         class_names=similarity.class_names,

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sincere.evaluate.accuracy import ENOUGH
 from sincere.evaluate.neighbours import cosine_tiles
 from sincere.geometry.directions import vectors_on
 from sincere.report.picture import needs_lab
@@ -37,6 +38,7 @@ class PointMap:
     projections: tuple[Projection, ...]
     agreement: float | None  # share of a point's nearest that have its class, in the whole space
     agreements: dict[str, float]  # and in each projection
+    judged: float | None  # in the whole space, every class counting alike: what the grade goes by
 
     @property
     def first(self) -> int:
@@ -53,8 +55,10 @@ def point_map(subject: Subject) -> PointMap:
     rows = vectors_on(subject.test.subset(chosen), "embeddings").double().numpy()
     labels = subject.test.labels[chosen].numpy()
     found = list(_projections(rows))
-    agreements = {one.key: share for one in found if (share := _flat_agreement(one.points, labels)) is not None}
-    return PointMap(chosen, tuple(found), _agreement(torch.from_numpy(rows).float(), labels), agreements)
+    shares = _shares_of_own(labels, _nearest(torch.from_numpy(rows).float()))
+    in_pictures = {one.key: _mean(_shares_of_own(labels, _nearest_drawn(one.points))) for one in found}
+    agreements = {key: share for key, share in in_pictures.items() if share is not None}
+    return PointMap(chosen, tuple(found), _mean(shares), agreements, _mean_over_classes(labels, shares))
 
 
 def drawn_samples(samples: int) -> Tensor:
@@ -107,34 +111,57 @@ def neighbour_embedding(rows: Any, start: Any) -> Any:
     return model.fit_transform(rows.astype(np.float32)).astype(np.float64)
 
 
-def _agreement(rows: Tensor, labels: Any) -> float | None:
-    """Over points and their nearest by cosine: the share that has the point's class."""
+def _nearest(rows: Tensor) -> Any:
+    """Places of every point's nearest by cosine: (n, k)."""
     if len(rows) < 3:
-        return None
+        return _nobody(rows)
     k = min(NEIGHBOURS, len(rows) - 1)
-    places = torch.cat([cosines.topk(k, dim=1).indices for _, cosines in cosine_tiles(rows)]).numpy()
-    return _share_of_own(labels, places)
+    return torch.cat([cosines.topk(k, dim=1).indices for _, cosines in cosine_tiles(rows)]).numpy()
 
 
-def _flat_agreement(points: Any, labels: Any) -> float | None:
+def _nearest_drawn(points: Any) -> Any:
     """The same by distance in a picture."""
     if len(points) < 3:
-        return None
+        return _nobody(points)
     neighbors = needs_lab("sklearn.neighbors")
     k = min(NEIGHBOURS, len(points) - 1)
-    model = neighbors.NearestNeighbors(n_neighbors=k).fit(points)
-    return _share_of_own(labels, model.kneighbors(return_distance=False))
+    return neighbors.NearestNeighbors(n_neighbors=k).fit(points).kneighbors(return_distance=False)
 
 
-def _share_of_own(labels: Any, places: Any) -> float | None:
-    """Share of a point's nearest that have its class, mean over points that are not alone in theirs.
+def _nobody(points: Any) -> Any:
+    """Of one or two points nothing can be said."""
+    return np.zeros((len(points), 0), dtype=np.int64)
+
+
+def _shares_of_own(labels: Any, places: Any) -> Any:
+    """Share of each point's nearest that have its class; NaN where it is alone in its class.
 
     Of as many nearest as its class has other points, where those are fewer than there are places: then 1 can be reached
     by every point, however small its class.
     """
-    others = np.bincount(labels)[labels] - 1
-    depth = np.minimum(others, places.shape[1])[:, None]
-    counted = np.arange(places.shape[1]) < depth
+    depth = np.minimum(np.bincount(labels)[labels] - 1, places.shape[1])
+    counted = np.arange(places.shape[1]) < depth[:, None]
     same = (labels[places] == labels[:, None]) & counted
-    shares = same.sum(axis=1)[others > 0] / depth[others > 0, 0]
-    return float(shares.mean()) if len(shares) else None
+    return np.where(depth > 0, same.sum(axis=1) / np.maximum(depth, 1), np.nan)
+
+
+def _mean(shares: Any) -> float | None:
+    known = shares[~np.isnan(shares)]
+    return float(known.mean()) if len(known) else None
+
+
+def _mean_over_classes(labels: Any, shares: Any) -> float | None:
+    """Every class counts alike: by chance this is 1/K at most, however unequal the K that count.
+
+    A few points can lie badly by bad luck: classes of fewer than ten count together as one, and not at all if they are
+    fewer than ten together and two other classes are there to be judged by.
+    """
+    known = ~np.isnan(shares)
+    labels, shares = labels[known], shares[known]
+    present, sizes = np.unique(labels, return_counts=True)
+    many = present[sizes >= ENOUGH] if (sizes >= ENOUGH).any() else present
+    found = [shares[labels == c].mean() for c in many]
+    rest = shares[~np.isin(labels, many)]
+    if len(rest) >= ENOUGH or (len(rest) and len(many) < 2):
+        found.append(rest.mean())
+    return float(np.mean(found)) if found else None

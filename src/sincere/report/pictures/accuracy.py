@@ -102,9 +102,7 @@ def _verdict(subject: Subject, guess: float) -> Verdict:
     end = {
         "good": "a good embedding for these classes",
         "mixed": "much is right, and much is left",
-        "poor": "better than guessing, with most of its errors left"
-        if first.top1.low > guess
-        else "not to be told from guessing",
+        "poor": _against_guessing(first.top1, guess),
     }[grade]
     n = len(found.labels)
     share = f"{percent(first.top1.value)} of {subject.counted(n)}"
@@ -119,6 +117,12 @@ def _verdict(subject: Subject, guess: float) -> Verdict:
         f"{first.title} is right on {share} ({interval}), where always guessing the most "
         f"frequent class gives {percent(guess)}: {end}.{_left_out(subject, hopeless)}",
     )
+
+
+def _against_guessing(found: Estimate, guess: float) -> str:
+    if found.low > guess:
+        return "better than guessing, with most of its errors left"
+    return "worse than guessing" if found.high < guess else "not to be told from guessing"
 
 
 def _left_out(subject: Subject, hopeless: int) -> str:

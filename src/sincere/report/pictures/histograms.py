@@ -47,7 +47,8 @@ def histograms_picture(subject: Subject) -> Picture:
 
 def _verdict(found: SimilarityHistograms) -> Verdict:
     if found.overlap is None or found.median_within is None or found.median_between is None:
-        return Verdict("open", "Only one of the two hills exists: it takes two classes, and two samples of a class.")
+        there = "Only one" if found.pairs_within or found.pairs_between else "Neither"
+        return Verdict("open", f"{there} of the two hills exists: it takes two classes, and two samples of a class.")
     pairs = amount(found.pairs_within + found.pairs_between, "pair")
     drawn = "" if found.sampled is None else f" of {found.sampled:,} samples drawn at random"
     grade = graded(found.overlap, good=0.1, mixed=0.3)

@@ -14,6 +14,7 @@ from sincere.report.verdict import Verdict, graded, signed
 MOST_DRAWN = 4  # classes whose simplex can be drawn as it is: a segment, a triangle, a tetrahedron
 BESIDE = 0.17  # from the end of an arrow to the middle of its name, clear of the dot
 MOST_ROWS = 26  # classes that can have a row each
+SHARED = 0.3  # cosine from which two classes have much of their direction in common
 
 
 @in_style
@@ -141,6 +142,13 @@ def _verdict(found: SimplexConditions, classes: int) -> Verdict:
     end = {
         "good": "close to a regular simplex",
         "mixed": "on the way to a simplex, which is no fault where some classes are akin",
-        "poor": "far from a simplex: some classes share much of their direction",
+        "poor": f"far from a simplex: {_why_far(found)}",
     }[grade]
     return Verdict(grade, f"{told}: {end}.")
+
+
+def _why_far(found: SimplexConditions) -> str:
+    pairs = [x for a, row in enumerate(found.cosines) for x in row[:a] if x is not None]
+    if max(pairs) >= SHARED:
+        return "some classes share much of their direction"
+    return "no two classes share much of their direction, but they could point further away from each other"
