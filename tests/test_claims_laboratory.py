@@ -167,10 +167,12 @@ def test_seeds_are_added_one_by_one(figures, arrays, tmp_path, monkeypatch):
         monkeypatch.setattr(sys, "argv", ["recipe_figures.py", *words])
         figures.main()
     assert json.loads(figures.FILE.read_text())["digits"] == whole
+    whole["commit"] = "0123456789abcdef"  # there is none in a checkout without its history
     later = {**whole, "commit": "abc", "verdict_seconds": [3.0, 4.0]}
     both = figures.joined(whole, later)
-    assert both["commit"] == f"{whole['commit']}, abc"
-    assert f"commit {whole['commit'][:9]}, abc, " in str(Figures.of(both))
+    assert both["commit"] == "0123456789abcdef, abc"
+    assert "commit 012345678, abc, " in str(Figures.of(both))
+    assert figures.joined({**whole, "commit": None}, later)["commit"] == "abc"
     assert (both["verdict_seconds"], len(both["seconds"])) == ([3.0, 4.0], 4)
     with pytest.raises(OptionError, match=r"must have the same hardware: .* is kept, got another"):
         figures.joined(whole, {**later, "hardware": "another"})

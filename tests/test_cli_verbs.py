@@ -561,7 +561,7 @@ def test_a_claim_whose_run_was_stopped_ends_as_training_does(tmp_path, monkeypat
 def test_programs_get_the_whole_list_of_claims(tmp_path):
     listed = parsed("reproduce", "--out", tmp_path / "nothing")
     assert [one["number"] for one in listed] == list(range(1, 31))
-    assert {one["verdict"] for one in listed} == {None}
+    assert not any(one["verdict"] or one["measured"] for one in listed)
     assert listed[1]["name"] == "gradient"
     kept = parsed("reproduce", "--out", Path(__file__).parent.parent / "reproduce")
     assert [one["name"] for one in kept] == [one["name"] for one in listed]

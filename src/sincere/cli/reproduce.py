@@ -67,7 +67,7 @@ def _entry(claim: Claim, kept: ClaimResult | None) -> dict[str, Any]:
     if kept is not None:
         return kept.__dict__ | {"measured": [one.__dict__ for one in kept.measured]}
     known = {name: getattr(claim, name) for name in ("number", "name", "source", "statement", "paper")}
-    return {**known, "form": None, "verdict": None}
+    return {**known, "form": None, "verdict": None, "measured": []}
 
 
 def check_meant(claim: str | None, *, table: bool, **of_a_claim: object) -> None:
