@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from sincere.claims import CLAIMS, Claim
+from sincere.claims import Claim
 from sincere.claims.claim import Conditions
 from sincere.claims.experiments import Planned, both_losses
 from sincere.claims.laboratory import Laboratory, Trained
@@ -26,15 +26,17 @@ def planned_runs(claim: Claim, here: Path = HERE) -> list[Planned]:
 
 
 def told(claim: Claim, here: Path = HERE) -> str | None:
-    """How many of them there are; None where there are none."""
+    """How many of them there are, while some are still to come; None where there are none."""
     planned = planned_runs(claim, here)
     made = sum(run.light() is not None for run in planned)
-    return f"Runs of its full form that are made: {made} of {len(planned)} ({LINK})." if made else None
+    if not 0 < made < len(planned):
+        return None
+    return f"Runs of its full form that are made: {made} of {len(planned)} ({LINK})."
 
 
-def section(waiting: Iterable[int], here: Path = HERE) -> Iterator[str]:
-    """A table of the runs that claims of these numbers are waiting with; nothing where there are none."""
-    planned = {run.folder: run for claim in CLAIMS if claim.number in waiting for run in planned_runs(claim, here)}
+def section(claims: Iterable[Claim], here: Path = HERE) -> Iterator[str]:
+    """A table of the runs that are made, while these claims still wait for others."""
+    planned = {run.folder: run for claim in claims if told(claim, here) for run in planned_runs(claim, here)}
     made = {name: (run, light) for name, run in planned.items() if (light := run.light()) is not None}
     if not made:
         return

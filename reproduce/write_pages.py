@@ -81,8 +81,7 @@ def verdict(result: ClaimResult | None) -> str:
 def page(forms: dict[int, list[ClaimResult]]) -> str:
     results = {number: found[0] for number, found in forms.items()}
     sections = [line for claim in CLAIMS for line in section(claim, forms.get(claim.number, []))]
-    waiting = [number for number, result in results.items() if result.form != "full"]
-    return "\n".join([INTRODUCTION, markdown_table(results), "", *sections, *runs_so_far.section(waiting)])
+    return "\n".join([INTRODUCTION, markdown_table(results), "", *sections, *runs_so_far.section(CLAIMS)])
 
 
 def section(claim: Claim, forms: list[ClaimResult]) -> Iterator[str]:
@@ -94,7 +93,7 @@ def section(claim: Claim, forms: list[ClaimResult]) -> Iterator[str]:
         yield "Not run yet.\n"
         return
     yield from outcome(claim, forms[0])
-    if forms[0].form != "full" and (so_far := runs_so_far.told(claim)):
+    if so_far := runs_so_far.told(claim):
         yield f"{so_far}\n"
     for other in forms[1:]:
         if other.form == "fast":

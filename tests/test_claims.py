@@ -40,7 +40,7 @@ from sincere.claims.many_labels import PAIRS, PairedLabels, multi_hot, paired_di
 from sincere.claims.objectives import contrastive, difference, objective
 from sincere.claims.results import kept_forms
 from sincere.claims.sincere_accuracy import RATES, judged_rates
-from sincere.claims.statistics import below_zero, covers_zero, over_seeds, with_fisher_interval
+from sincere.claims.statistics import covers_zero, over_seeds, wholly_below_zero, with_fisher_interval
 from sincere.claims.supcon_training import LimitedPositives, judged_against_baselines, judged_positives
 from sincere.errors import InputError, OptionError
 from sincere.recipes import find_recipe
@@ -162,12 +162,12 @@ def test_intervals_by_their_formulas():
 def test_an_interval_that_ends_at_zero_covers_it():
     for figures in ((0.5, 0.0, 1.0), (-0.5, -1.0, 0.0)):
         assert covers_zero(Measured("difference", *figures))
-        assert not below_zero(Measured("difference", *figures))
+        assert not wholly_below_zero(Measured("difference", *figures))
     assert not covers_zero(Measured("difference", 0.5, 0.1, 1.0))
     assert not covers_zero(Measured("difference", -0.5, -1.0, -0.1))
-    assert below_zero(Measured("difference", -0.5, -1.0, -0.1))
-    assert not below_zero(Measured("difference", 0.0))
-    assert not below_zero(Measured("difference", 0.5))
+    assert wholly_below_zero(Measured("difference", -0.5, -1.0, -0.1))
+    assert not wholly_below_zero(Measured("difference", 0.0))
+    assert not wholly_below_zero(Measured("difference", 0.5))
 
 
 def test_fishers_interval_covers_as_often_as_it_says():
@@ -251,7 +251,7 @@ def test_a_figure_without_an_interval_settles_no_criterion_that_asks_for_one():
     rates = {(loss, rate): Measured("top-1", 90.0) for loss in ("sincere", "supcon") for rate in RATES}
     assert "6 of 6 and 0 of 4 hold" in judged_rates(rates)[1]
     assert covers_zero(alone) is False
-    assert below_zero(Measured("difference", -1.0)) is True
+    assert wholly_below_zero(Measured("difference", -1.0)) is False
 
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), -float("inf")])
@@ -336,26 +336,30 @@ def test_pages_show_what_is_kept():
         assert (f"reproduce/{result.name}/{result.form}.png" in page) == shown, result.name
 
 
-def test_full_runs_are_shown_before_their_claims_are_judged(tmp_path):
-    """One of four, each of which the claims share; nothing is said where there is none."""
+def test_full_runs_are_shown_while_their_claims_wait_for_others(tmp_path):
+    """One of four, each of which the claims share; nothing is said where there is none, or where all are there."""
     sys.path.insert(0, str(ROOT / "reproduce"))
     import runs_so_far
 
-    table_1, gradient = find_claim("table-1"), find_claim("gradient")
+    table_1, figure_2, gradient = map(find_claim, ("table-1", "figure-2", "gradient"))
     assert runs_so_far.told(table_1, tmp_path) is None
-    assert list(runs_so_far.section([8, 11], tmp_path)) == []
-    kept = "cifar10-sincere-0"
-    shutil.copytree(ROOT / "reproduce" / "light-runs" / kept, tmp_path / "light-runs" / kept)
+    assert list(runs_so_far.section(CLAIMS, tmp_path)) == []
+    first, second = "cifar10-sincere-0", "cifar10-supcon-0"
+    shutil.copytree(ROOT / "reproduce" / "light-runs" / first, tmp_path / "light-runs" / first)
     assert "1 of 4" in runs_so_far.told(table_1, tmp_path)
-    assert "1 of 2" in runs_so_far.told(find_claim("figure-2"), tmp_path)  # of CIFAR-10 alone
+    assert "1 of 2" in runs_so_far.told(figure_2, tmp_path)  # of CIFAR-10 alone
     assert runs_so_far.told(gradient, tmp_path) is None
-    *_, row, end = runs_so_far.section([2, 8, 11], tmp_path)
-    light = Trained(RunFolder(tmp_path / "light-runs" / kept))
+    *_, row, end = runs_so_far.section(CLAIMS, tmp_path)
+    light = Trained(RunFolder(tmp_path / "light-runs" / first))
     losses = light.epoch_losses()
-    assert row.startswith(f"| `{kept}` | {losses[0]:.2f} → {losses[-1]:.2f} | 6.82 → 0.24 |")
+    assert row.startswith(f"| `{first}` | {losses[0]:.2f} → {losses[-1]:.2f} | 6.82 → 0.24 |")
     assert " | 95.93 | " in row
     assert not end
-    assert list(runs_so_far.section([2], tmp_path)) == []
+    assert list(runs_so_far.section([gradient], tmp_path)) == []
+    shutil.copytree(ROOT / "reproduce" / "light-runs" / second, tmp_path / "light-runs" / second)
+    assert "2 of 4" in runs_so_far.told(table_1, tmp_path)
+    assert runs_so_far.told(figure_2, tmp_path) is None
+    assert list(runs_so_far.section([figure_2], tmp_path)) == []
 
 
 def test_full_forms_are_the_papers_runs(tmp_path):

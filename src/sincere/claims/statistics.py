@@ -23,11 +23,6 @@ def over_seeds(what: str, values: Sequence[float], *, paper: str | None = None, 
     return Measured(what, mean, mean - half, mean + half, f"{len(values)} {of}", paper)
 
 
-def below_zero(measured: Measured) -> bool:
-    """Is the figure negative, the whole interval where there is one?"""
-    return (measured.value if measured.high is None else measured.high) < 0
-
-
 def wholly_above_zero(measured: Measured) -> bool:
     """The whole interval; a figure without one settles nothing."""
     return measured.low is not None and measured.low > 0

@@ -1,0 +1,80 @@
+"""Intervals over test samples of figures over pairs, against really leaving samples out."""
+
+import numpy as np
+import pytest
+import torch
+
+from sincere.claims.one_left_out import separation_left_out, similarities_left_out, with_jackknife
+from sincere.embeddings import EmbeddingSet
+from sincere.geometry import similarity_by_class_pair, similarity_histograms
+
+
+def some_set(seed=0):
+    """Four classes of unequal size around their own directions."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.tensor([0] * 9 + [1] * 14 + [2] * 5 + [3] * 11)[torch.randperm(39, generator=generator)]
+    centres = torch.randn(4, 6, generator=generator)
+    rows = centres[labels] + 0.7 * torch.randn(39, 6, generator=generator)
+    return EmbeddingSet(rows, labels, ("a", "b", "c", "d"), "four")
+
+
+def without(found, i):
+    return found.subset(torch.tensor([j for j in range(len(found)) if j != i]))
+
+
+def in_class_order(found):
+    """The order of `separation_left_out` and `similarities_left_out`: by class."""
+    return torch.sort(found.labels, stable=True).indices.tolist()
+
+
+def test_mean_cosines_without_each_sample():
+    found = some_set()
+    left_out = similarities_left_out(found)
+    for place, i in enumerate(in_class_order(found)):
+        pairs = similarity_by_class_pair(without(found, i))
+        assert float(left_out["within"][place]) == pytest.approx(pairs.within, abs=1e-6)
+        assert float(left_out["between"][place]) == pytest.approx(pairs.between, abs=1e-6)
+
+
+@pytest.mark.parametrize("chosen", [0, 2, 3])
+def test_separation_of_a_class_without_each_sample(chosen):
+    found = some_set()
+    left_out = separation_left_out(found, chosen)
+    order = [i for i in in_class_order(found) if found.labels[i] == chosen]
+    order += [i for i in in_class_order(found) if found.labels[i] != chosen]
+    for place, i in enumerate(order):
+        seen = similarity_histograms(without(found, i))
+        assert float(left_out["overlap"][place]) == pytest.approx(seen.overlap_by_class[chosen], abs=1e-12)
+        counts = np.array(seen.between_by_class[chosen])
+        middles = (np.array(seen.edges[1:]) + np.array(seen.edges[:-1])) / 2
+        assert float(left_out["noise"][place]) == pytest.approx((counts * middles).sum() / counts.sum(), abs=1e-12)
+
+
+def test_the_interval_of_a_mean_is_the_textbooks():
+    values = torch.randn(50, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    left_out = (values.sum() - values) / 49
+    found = with_jackknife("mean", float(values.mean()), left_out)
+    half = 1.959964 * float(values.std()) / 50**0.5
+    assert (found.low, found.high) == pytest.approx((float(values.mean()) - half, float(values.mean()) + half))
+    assert found.n == "50 test samples × 1 seed"
+
+
+def test_intervals_cover_the_truth_as_often_as_they_say():
+    """The mean cosine of pairs, whose samples are not independent of each other: 300 sets of 60 samples."""
+    generator = torch.Generator().manual_seed(2)
+    centres = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+
+    def draw(n):
+        labels = torch.arange(n) % 2
+        rows = centres[labels] + 0.6 * torch.randn(n, 3, generator=generator)
+        return EmbeddingSet(rows, labels, ("a", "b"), "two")
+
+    truth = similarity_by_class_pair(draw(200_000)).within
+    covered = 0
+    for _ in range(300):
+        found = draw(60)
+        interval = with_jackknife(
+            "within", similarity_by_class_pair(found).within, similarities_left_out(found)["within"]
+        )
+        covered += interval.low <= truth <= interval.high
+    assert 0.91 <= covered / 300 <= 0.98
