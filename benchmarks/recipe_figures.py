@@ -3,12 +3,15 @@
     python benchmarks/recipe_figures.py digits=digits letter=letter.npz trec6=trec:TREC --runs runs --seeds 3
     python benchmarks/recipe_figures.py fast-cifar10=cifar10:PATH --by-the-clock
     python benchmarks/recipe_figures.py best-cifar10=cifar10:PATH --by-the-clock --add --seeds 1
+    python benchmarks/recipe_figures.py best-cifar10=cifar10:PATH --shared --add --seeds 1 --light FOLDER
 
 Writes src/sincere/recipes/measured.json, from which `sincere recipes show` and docs/recipes.md tell what was measured.
 Nothing is chosen here: each run is evaluated once, on its test split, as its recipe says (`sincere train --recipe NAME
 --evaluate`), or by k-NN, class means and a linear probe where it says nothing. With --by-the-clock each run is that
 command in a process of its own, timed from its start to its end: imports, data, compilation and evaluation count.
-Long runs can be made seed by seed: with --add the seeds go on after those whose figures are kept.
+Long runs can be made seed by seed: with --add the seeds go on after those whose figures are kept. Of runs that shared
+their machine with others (--shared) accuracies count and times do not. Runs that were made elsewhere need not be there
+whole: --light has folders of them without weights.
 """
 
 import argparse
@@ -47,10 +50,17 @@ def by_the_clock(name: str, source: str, run: Path, seed: int) -> float:
 
 
 def measured(
-    name: str, source: str, runs: Path, seeds: Iterable[int], *, clock: bool = False, commit: str | None = None
+    name: str,
+    source: str,
+    laboratory: Laboratory,
+    seeds: Iterable[int],
+    *,
+    clock: bool = False,
+    shared: bool = False,
+    commit: str | None = None,
 ) -> dict[str, Any]:
     """One recipe's figures over these seeds."""
-    recipe, laboratory = find_recipe(name), Laboratory(runs, "off")
+    recipe = find_recipe(name)
     config, options = recipe.config, recipe.evaluation or EvaluationOptions(methods=METHODS)
     methods = [method for method in METHODS if method in options.methods]
     if not methods:
@@ -60,7 +70,7 @@ def measured(
     for seed in seeds:
         print(f"{name}, seed {seed}", flush=True)
         if clock:
-            clocked.append(by_the_clock(name, source, runs / f"{name}-{seed}", seed))
+            clocked.append(by_the_clock(name, source, laboratory.folder / f"{name}-{seed}", seed))
         asked = replace(config, data=replace(config.data, source=source), seed=seed)
         done.append(laboratory.trained(f"{name}-{seed}", asked))
     found = [run.kept_evaluation(options) or evaluated(run.folder.path, options) for run in done]
@@ -69,7 +79,7 @@ def measured(
     return {
         "top1": {method: [one.classifier(method).top1.value for one in found] for method in methods},
         "test_samples": len(found[0].labels),
-        "seconds": [round(run.seconds(), 1) for run in done],
+        "seconds": [] if shared else [round(run.seconds(), 1) for run in done],
         "hardware": ", ".join(machine.get("gpus", [])) or f"{machine['processor']}, {machine['threads']} threads",
         "torch": origin["versions"]["torch"],
         "commit": commit or origin["sincere_commit"],
@@ -159,8 +169,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipes", nargs="*", metavar="NAME=DATA")
     parser.add_argument("--runs", type=Path, default=Path("runs"))
+    parser.add_argument("--light", type=Path, help="where runs without their weights lie, which are read")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--by-the-clock", action="store_true", help="each run a command of its own, timed as a whole")
+    timing = parser.add_mutually_exclusive_group()
+    timing.add_argument("--by-the-clock", action="store_true", help="each run a command of its own, timed as a whole")
+    timing.add_argument("--shared", action="store_true", help="the machine had other work: keep no times")
     parser.add_argument("--add", action="store_true", help="more seeds, after those whose figures are kept")
     parser.add_argument("--commit", help="of the code, where it was copied without its history")
     given = parser.parse_args()
@@ -168,9 +181,15 @@ def main() -> None:
     for word in given.recipes:
         name, _, source = word.partition("=")
         kept = figures.get(name) if given.add else None
-        first = len(kept["seconds"]) if kept else 0
+        if given.shared and not kept:
+            raise OptionError(
+                f"{name} has no times yet: let its first seed have a machine of its own, then --add others."
+            )
+        first = Figures.of(kept).seeds if kept else 0
         seeds = range(first, first + given.seeds)
-        new = measured(name, source, given.runs, seeds, clock=given.by_the_clock, commit=given.commit)
+        laboratory = Laboratory(given.runs, "off", given.light)
+        timing_as = {"clock": given.by_the_clock, "shared": given.shared}
+        new = measured(name, source, laboratory, seeds, **timing_as, commit=given.commit)
         figures[name] = joined(kept, new) if kept else new
         write_json(FILE, figures)
     _write_between(PAGE, START, END, "\n".join(table(figures)))

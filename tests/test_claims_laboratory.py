@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import json
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -135,7 +136,7 @@ def recipe_with(evaluation, arrays):
 def test_recipes_are_measured_as_they_say(figures, arrays, tmp_path, monkeypatch, methods):
     asked = EvaluationOptions(methods=methods, l2=0.01, probe_views=2, draws=100)
     monkeypatch.setattr(figures, "find_recipe", lambda name: recipe_with(asked, arrays))
-    found = figures.measured("digits", arrays, tmp_path, range(2))
+    found = figures.measured("digits", arrays, Laboratory(tmp_path, "off"), range(2))
     assert list(found["top1"]) == [method for method in METHODS if method in methods]
     for seed in range(2):
         folder = tmp_path / f"digits-{seed}"
@@ -146,7 +147,9 @@ def test_recipes_are_measured_as_they_say(figures, arrays, tmp_path, monkeypatch
         for method, values in found["top1"].items():
             assert values[seed] == expected.classifier(method).top1.value
     monkeypatch.setattr(figures, "evaluated", None)
-    assert figures.measured("digits", arrays, tmp_path, range(2))["top1"] == found["top1"], "what is there is read"
+    assert figures.measured("digits", arrays, Laboratory(tmp_path, "off"), range(2))["top1"] == found["top1"], (
+        "what is there is read"
+    )
     assert f"linear probe {Figures.of(found).spread('linear')} %" in str(Figures.of(found))
     monkeypatch.setitem(figures.RECIPES, "digits", recipe_with(asked, arrays))
     (row,) = list(figures.table({"digits": found}))[2:]
@@ -159,7 +162,7 @@ def test_seeds_are_added_one_by_one(figures, arrays, tmp_path, monkeypatch):
     """The same figures as of all seeds at once; those of another machine are refused."""
     asked = EvaluationOptions(methods=("knn",), draws=100)
     monkeypatch.setattr(figures, "find_recipe", lambda name: recipe_with(asked, arrays))
-    whole = figures.measured("digits", arrays, tmp_path / "runs", range(2))
+    whole = figures.measured("digits", arrays, Laboratory(tmp_path / "runs", "off"), range(2))
     monkeypatch.setattr(figures, "FILE", tmp_path / "measured.json")
     monkeypatch.setattr(figures, "_write_between", lambda *words: None)
     for _ in range(2):
@@ -180,9 +183,37 @@ def test_seeds_are_added_one_by_one(figures, arrays, tmp_path, monkeypatch):
         figures.joined(whole, {**later, "top1": {"linear": [0.5]}})
 
 
+def test_seeds_that_shared_their_machine_count_without_their_times(figures, arrays, tmp_path, monkeypatch):
+    """And are read where only their records are left, as of runs from elsewhere."""
+    asked = EvaluationOptions(methods=("knn",), draws=100)
+    monkeypatch.setattr(figures, "find_recipe", lambda name: recipe_with(asked, arrays))
+    whole = figures.measured("digits", arrays, Laboratory(tmp_path / "runs", "off"), range(2))
+    monkeypatch.setattr(figures, "FILE", tmp_path / "measured.json")
+    monkeypatch.setattr(figures, "_write_between", lambda *words: None)
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["recipe_figures.py", f"digits={arrays}", "--seeds", "1", *words])
+        figures.main()
+
+    with pytest.raises(OptionError, match="digits has no times yet: let its first seed have a machine of its own"):
+        call("--shared", "--add", "--runs", str(tmp_path / "runs"))
+    call("--runs", str(tmp_path / "runs"))
+    second, left = tmp_path / "runs" / "digits-1", tmp_path / "light" / "digits-1"
+    left.mkdir(parents=True)
+    for name in ("config.json", "provenance.json", "metrics.jsonl", "evaluation.json"):
+        shutil.copy(second / name, left)
+    call("--shared", "--add", "--runs", str(tmp_path / "none"), "--light", str(left.parent))
+    assert not (tmp_path / "none").exists(), "nothing is trained"
+    found = json.loads(figures.FILE.read_text())["digits"]
+    assert found["top1"] == whole["top1"]
+    assert found["seconds"] == whole["seconds"][:1]
+    assert Figures.of(found).seeds == 2
+    assert "over 2 seeds" in str(Figures.of(found))
+
+
 def test_recipes_that_say_nothing_are_measured_as_before(figures, arrays, tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "find_recipe", lambda name: recipe_with(None, arrays))
-    found = figures.measured("digits", arrays, tmp_path, [0])
+    found = figures.measured("digits", arrays, Laboratory(tmp_path, "off"), [0])
     known = json.loads((ROOT / "src" / "sincere" / "recipes" / "measured.json").read_text())["digits"]
     assert found.keys() == known.keys()
     assert tuple(found["top1"]) == METHODS
@@ -194,7 +225,7 @@ def test_a_recipe_without_an_accuracy_cannot_be_measured(figures, arrays, tmp_pa
     asked = EvaluationOptions(methods=("retrieval",))
     monkeypatch.setattr(figures, "find_recipe", lambda name: recipe_with(asked, arrays))
     with pytest.raises(OptionError, match="must be evaluated by one of knn, class_means, linear"):
-        figures.measured("digits", arrays, tmp_path, [0])
+        figures.measured("digits", arrays, Laboratory(tmp_path, "off"), [0])
     assert not list(tmp_path.iterdir())
 
 

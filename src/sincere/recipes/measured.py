@@ -18,7 +18,7 @@ class Figures:
 
     top1: dict[str, list[float]]  # by method: the share of the test samples that is right, seed by seed
     test_samples: int
-    seconds: list[float]  # of training, seed by seed
+    seconds: list[float]  # of training, of the seeds that had their machine to themselves
     hardware: str
     torch: str
     commit: str | None  # several with commas, where seeds were added later
@@ -31,7 +31,7 @@ class Figures:
 
     @property
     def seeds(self) -> int:
-        return len(self.seconds)
+        return min(map(len, self.top1.values()))
 
     @property
     def mean_seconds(self) -> float:
