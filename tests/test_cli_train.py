@@ -96,6 +96,7 @@ def test_evaluate_with_it(data):
         (("blobs.npz", "--set", "batches.sampel=shuffled"), "Did you mean 'batches.sampler'?"),
         (("blobs.npz", "--out", "full"), "must be new or empty"),
         (("blobs.npz", "--device", "tpu"), "device must be"),
+        (("blobs.npz", "--device", "meta"), "device 'meta' must be one that torch can use here"),
     ],
 )
 def test_refuses_in_one_line(data, tmp_path, words, message):

@@ -1,6 +1,7 @@
 """Steps to fit random labels, and the trend tests against SciPy."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -85,6 +86,13 @@ def test_mean_interval_is_that_of_scipy():
     found = mean_estimate(values)
     low, high = stats.t.interval(0.95, 3, loc=np.mean(values), scale=stats.sem(values))
     assert (found.value, found.low, found.high) == pytest.approx((np.mean(values), low, high))
+
+
+def test_scipy_is_missed_before_anything_is_trained(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.stats", None)
+    monkeypatch.setattr(sys.modules["sincere.theory.random_labels"], "_steps_to_fit", None)
+    with pytest.raises(OptionError, match=r'need scipy, .*pip install "sincere\[lab\]"'):
+        theory.random_labels(shares=(0.0, 0.5, 1.0), seeds=2)
 
 
 def test_what_cannot_be_is_refused():

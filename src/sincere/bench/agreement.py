@@ -15,7 +15,7 @@ from sincere.losses.tf32 import allows_tf32
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 # Relative errors of value and gradient that are rounding. Sums over n terms in another order differ in float32's last
-# digits; half precision rounds the normalised rows, and the gradient once more (docs/backends.md has what to expect).
+# digits; half precision rounds the normalised rows, and the gradient once more (docs/gpu-kernels.md says how).
 ALLOWED = {"float32": (1e-5, 1e-4), "float16": (2e-3, 4e-3), "bfloat16": (4e-3, 1e-2)}
 ALLOWED_IN_TF32 = (2e-3, 4e-3)
 EXACT: dict[str, Callable[..., Tensor]] = {"SINCERE": SF.sincere, "SupCon": SF.supcon}
@@ -58,6 +58,7 @@ class Outcome:
 
 
 def outcome(loss: Loss, embeddings: Tensor, labels: Tensor) -> Outcome:
+    """What a candidate computes for this batch."""
     value = loss(embeddings, labels) * embeddings.shape[0]
     (gradient,) = torch.autograd.grad(value, embeddings)
     return Outcome(value.detach(), gradient)

@@ -55,9 +55,11 @@ def three_products(embeddings: Tensor) -> Callable[[], tuple[Tensor, Tensor]]:
 
 
 def eager_fits(problem: Problem) -> bool:
+    """Is there room for the n×n matrices of plain code?"""
     return MATRICES_OF_EAGER * 4 * problem.n**2 <= SHARE_OF_MEMORY * available_bytes(problem.device)
 
 
 def products_fit(problem: Problem) -> bool:
+    """Is there room for one n×n matrix of products?"""
     size: int = getattr(torch, problem.dtype).itemsize
     return size * problem.n**2 <= SHARE_OF_MEMORY * available_bytes(problem.device)

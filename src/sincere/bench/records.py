@@ -69,6 +69,7 @@ class BenchResult:
 
     @property
     def sizes(self) -> tuple[int, ...]:
+        """Numbers of embeddings that were timed, in the order of the records."""
         return tuple(dict.fromkeys(record.n for record in self.records))
 
     def of(self, candidate: str, n: int) -> Record | None:

@@ -121,7 +121,7 @@ class EveryVerb(Verbs):
 
 app = typer.Typer(
     cls=EveryVerb,
-    help="Supervised contrastive learning: from labelled data to an embedding model that you can trust.",
+    help="Supervised contrastive learning: from labelled data to an embedding model whose accuracy you know.",
     epilog="Begin with:  sincere demo",
     no_args_is_help=True,
     add_completion=False,

@@ -133,8 +133,7 @@ def _check_features(features: object) -> None:
 
 
 def _check_base_temperature(value: object) -> None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not 0 < value < float("inf"):  # type: ignore[operator]
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
         raise OptionError(
             f"base_temperature must be a positive finite number: got {value!r}. "
             "Pass base_temperature=temperature for the equation's value."

@@ -103,6 +103,7 @@ class Evaluation:
 
     @property
     def methods(self) -> tuple[str, ...]:
+        """The names of its classifiers, for `classifier` and `confusion`."""
         return tuple(result.method for result in self.classifiers)
 
     def classifier(self, method: str) -> ClassifierResult:

@@ -142,7 +142,7 @@ def _of_the_paper(loss: LossName, classes: int) -> Recipe:
     return Recipe(
         name=f"{loss}-cifar{classes}",
         data=f"cifar{classes}:PATH",
-        claim=f"{TITLES[loss]} on CIFAR-{classes} exactly as in the SINCERE paper, Section 4: ResNet-50, 1,000 epochs; "
+        claim=f"{TITLES[loss]} on CIFAR-{classes} as in the SINCERE paper, Section 4: ResNet-50, 1,000 epochs; "
         f"its Table 2 has {TABLE_2[loss, classes]} % (top-1 / top-5, linear classifier, one run).",
         make=partial(paper, loss, classes),
         origins=PAPER,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError, OptionError
@@ -16,15 +16,14 @@ Known: TypeAlias = str | Path | EmbeddingSet | None
 
 def sources_of(inputs: "Sequence[Source] | Source") -> list[Source]:
     """One or several, as a list, all of them of a kind that can be reported on."""
-    several = _are_several(inputs)
-    given: list[Any] = list(inputs) if several else [inputs]  # type: ignore[arg-type]
+    given: list[Any] = list(inputs) if _are_several(inputs) else [inputs]
     if not given:
         raise OptionError("a report needs something to report on: pass an EmbeddingSet, a run or a file of embeddings.")
     for one in given:
         if not isinstance(one, (str, Path, EmbeddingSet, Subject)):
             raise InputError(
                 "what a report is on must be an EmbeddingSet, the folder of a run, a file of embeddings, or a list of "
-                f"these: got {type(one).__name__}{' in the list' if several else ''}. {FROM_ARRAYS}"
+                f"these: got {type(one).__name__}{' in the list' if _are_several(inputs) else ''}. {FROM_ARRAYS}"
             )
     return given
 
@@ -33,7 +32,7 @@ def training_sets_of(train: "Sequence[Known] | Known", sources: Sequence[Source]
     """The training samples of every source, in their order."""
     if train is None:
         return [None] * len(sources)
-    given: list[Any] = list(train) if _are_several(train) else [train]  # type: ignore[arg-type]
+    given: list[Any] = list(train) if _are_several(train) else [train]
     for one in given:
         if one is not None and not isinstance(one, (str, Path, EmbeddingSet)):
             raise InputError(
@@ -48,7 +47,7 @@ def training_sets_of(train: "Sequence[Known] | Known", sources: Sequence[Source]
     return given
 
 
-def _are_several(given: object) -> bool:
+def _are_several(given: object) -> TypeGuard[Iterable[Any]]:
     """A list, a tuple, a generator; rows of an array, keys of a dictionary and letters of a path are not meant."""
     return isinstance(given, Iterable) and not isinstance(given, (str, Path, Mapping)) and not hasattr(given, "shape")
 

@@ -122,13 +122,14 @@ def new_figure(width: float = 5.6, height: float = 3.6) -> "tuple[Figure, Axes]"
 
 
 def needs_lab(module: str) -> Any:
-    """A module of the `lab` extra, or an error that names it."""
+    """A module of the `lab` extra, or an error that names its package."""
     import importlib
 
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise OptionError(f'a report needs {module}, which is not installed: pip install "sincere[lab]".') from error
+        package = module.partition(".")[0]
+        raise OptionError(f'a report needs {package}, which is not installed: pip install "sincere[lab]".') from error
 
 
 def heat_ticks(axes: "Axes", names: Sequence[str], *, most: int = 30) -> None:

@@ -1,8 +1,8 @@
 """SupCon summed over all batches of a size: its bound, and why no single batch shows it (Graf et al., 2021, Theorem 2).
 
 A batch is a set of b of the N points (`draw="sets"`, each point at most once), or a multiset (`draw="multisets"`,
-points may come again, as when indices are drawn with replacement; every multiset counts once). The slides say "all
-batches of size b" and no more; the bound has the same form for both, with other numbers of batches.
+points may come again, as when indices are drawn with replacement; every multiset counts once). The authors'
+slides say "all batches of size b" and no more; the bound has the same form for both, with other numbers of batches.
 """
 
 import math

@@ -65,6 +65,7 @@ class FitTimes:
 
     @property
     def shares(self) -> tuple[float, ...]:
+        """Of random labels that were tried, in rising order."""
         return tuple(sorted({run.share for run in self.runs}))
 
 
@@ -87,6 +88,7 @@ def fit_trend(loss: str, runs: Sequence[FitTime]) -> FitTrend:
 
 
 def fit_growth(losses: Sequence[str], runs: Sequence[FitTime]) -> dict[str, Estimate]:
+    """The `growth` of `FitTimes`, by loss."""
     low = min(run.share for run in runs if run.share > 0)
     high = max(run.share for run in runs)
     steps = {(run.loss, run.share, run.seed): max(1, run.steps) for run in runs}

@@ -15,7 +15,7 @@ from sincere.tables import columns
 from sincere.theory.fit_times import FitTime, FitTimes, FitTrend, fit_growth, fit_trend
 from sincere.theory.objectives import CHOICES, LOSSES
 from sincere.theory.record import Record
-from sincere.theory.regression import Estimate
+from sincere.theory.regression import Estimate, needs_scipy
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,7 @@ def random_labels(
             "classes, samples, dim, hidden, batch, max_steps and every must be at least 1: "
             f"got {classes=}, {samples=}, {dim=}, {hidden=}, {batch=}, {max_steps=}, {every=}."
         )
+    needs_scipy()
     training = _Training(optimizer, rate, batch, temperature, threshold, max_steps, every)
     runs = []
     for loss in losses:

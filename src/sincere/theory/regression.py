@@ -4,10 +4,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import torch
 
-from sincere.errors import InputError
+from sincere.errors import InputError, OptionError
 
 
 @dataclass(frozen=True)
@@ -23,10 +24,12 @@ class Estimate:
 
     @property
     def above_zero(self) -> bool:
+        """Does the whole interval lie above 0?"""
         return self.low > 0
 
     @property
     def below_zero(self) -> bool:
+        """Does the whole interval lie below 0?"""
         return self.high < 0
 
 
@@ -63,6 +66,15 @@ def exponential(estimate: Estimate) -> Estimate:
 
 def t_quantile(freedom: int, level: float = 0.975) -> float:
     """Student's t: the quantile that makes a two-sided 95 % interval."""
-    from scipy.stats import t
+    return float(needs_scipy().t.ppf(level, freedom))
 
-    return float(t.ppf(level, freedom))
+
+def needs_scipy() -> Any:
+    """The module of Student's t. Whoever will need an interval asks first: minutes of training are late to hear it."""
+    try:
+        import scipy.stats
+    except ImportError as error:
+        raise OptionError(
+            'intervals over seeds need scipy, which is not installed: pip install "sincere[lab]".'
+        ) from error
+    return scipy.stats

@@ -61,6 +61,7 @@ class SphereOptimum(Record):
 
     @property
     def means(self) -> Tensor:
+        """Of the classes, (K, d)."""
         return self.arrangement.means
 
     @property

@@ -11,7 +11,7 @@ HAVE_A_FLOOR = ("sincere", "supcon", "eps_supinfonce", "decoupled", "set_nce", "
 
 
 def has_floor(loss: LossConfig) -> bool:
-    """Is there a value that this loss can come down to, and no further? Cosine similarity and the mean have one.
+    """Is there a value that training leads this loss down to? Cosine similarity and the mean have one.
 
     A class that is ignored would have to be left out of the counts; labels are never negative, so −1 ignores none.
     """

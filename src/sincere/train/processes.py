@@ -93,6 +93,13 @@ def device_for(name: str) -> torch.device:
                 f"device {device} does not exist: torch finds {amount(torch.cuda.device_count(), 'GPU')}. "
                 "Start no more processes than GPUs on a machine."
             )
+    elif device.type != "cpu":
+        try:
+            torch.Generator(device)  # views take their random numbers from one
+        except (RuntimeError, AssertionError) as error:
+            raise OptionError(
+                f"device {name!r} must be one that torch can use here, and is not: use 'auto'."
+            ) from error
     return device
 
 

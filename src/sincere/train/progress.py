@@ -31,6 +31,7 @@ class Telling:
 
 
 def note_on_stderr(words: str) -> None:
+    """At once, in a line of its own."""
     print(f"note: {words}", file=sys.stderr, flush=True)
 
 

@@ -87,6 +87,7 @@ def check_alike(config: TrainConfig, splits: Splits, processes: Processes) -> No
 
 
 def check_same_data(record: dict[str, Any], fingerprint: str) -> None:
+    """A run that resumes goes on with the samples that it began with."""
     known = record.get("data", {}).get("fingerprint")
     if known != fingerprint:
         raise InputError(

@@ -103,6 +103,7 @@ class TrainConfig:
             raise OptionError("memory and compute.chunk_size exclude each other: both stand for a larger batch.")
 
     def to_json(self) -> dict[str, Any]:
+        """What `json.dumps` takes, and `from_json` gives back."""
         return to_json(self)
 
     @classmethod

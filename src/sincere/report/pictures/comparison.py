@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import astuple
 from itertools import pairwise
 
 from sincere.evaluate import Comparison, compare
+from sincere.evaluate.comparison import Difference
 from sincere.report.palette import COLOURS, FAINT
 from sincere.report.picture import Picture, Table, in_style, new_figure, short
 from sincere.report.pictures.accuracy import SHOWN, figures_of
@@ -93,20 +95,6 @@ def differences_picture(found: dict[tuple[str, str], Comparison]) -> Picture | N
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("difference in points, with paired 95 % interval")
     told = sum(one.verdict == "real" for one in every)
-    rows = tuple(
-        (
-            d.first,
-            d.second,
-            d.figure,
-            d.estimate.value,
-            d.estimate.low,
-            d.estimate.high,
-            d.test.name,
-            d.p_holm,
-            d.verdict,
-        )
-        for d in every
-    )
     return Picture(
         name="differences",
         title="Paired differences",
@@ -117,8 +105,17 @@ def differences_picture(found: dict[tuple[str, str], Comparison]) -> Picture | N
         ),
         alt="Differences between runs with paired 95 % intervals around a line at zero.",
         figure=figure,
-        table=Table(("first", "second", "figure", "difference", "low", "high", "test", "p (Holm)", "verdict"), rows),
+        table=_table_of(every),
     )
+
+
+def _table_of(differences: Sequence[Difference]) -> Table:
+    names = ("first", "second", "figure", "difference", "low", "high", "test", "p (Holm)", "verdict")
+    rows = (
+        (one.first, one.second, one.figure, *astuple(one.estimate), one.test.name, one.p_holm, one.verdict)
+        for one in differences
+    )
+    return Table(names, tuple(rows))
 
 
 def without_k(title: str) -> str:

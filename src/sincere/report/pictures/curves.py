@@ -55,7 +55,7 @@ def _draw_loss(axes: Any, epochs: Sequence[dict[str, Any]], floors: Sequence[flo
     one = "o-" if len(steps) == 1 else "-"
     axes.plot(steps, [record["loss"] for record in epochs], one, color=COLOURS[0], label="loss, mean of the epoch")
     if all(floor is not None for floor in floors):
-        axes.plot(steps, floors, "--", color=FAINT, linewidth=1.4, label="floor: no lower loss is possible")
+        axes.plot(steps, floors, "--", color=FAINT, linewidth=1.4, label="floor, where classes are equal")
     axes.set_ylabel("loss")
     losses = [record["loss"] for record in epochs]
     axes.set_ylim(bottom=min(0.0, min(losses)) - 0.03 * max(losses))  # a floor of zero is a line that can be seen
