@@ -57,7 +57,6 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         axes.set_facecolor("none")
         draw_lines(axes, main)
         finish(axes, main)
-        figure.savefig(path.with_suffix(".png"), dpi=150)
         # The run's name lets a test see that the chart is that of the newest results.
         origin = {"Date": None, "Creator": "benchmarks/gpu_chart.py", "Description": f"run {rows[0]['run']}"}
         figure.savefig(path.with_suffix(".svg"), metadata=origin)
