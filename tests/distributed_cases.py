@@ -4,6 +4,8 @@ python tests/distributed_cases.py FOLDER     everything, by two processes and by
 """
 
 import json
+import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable
@@ -217,6 +219,35 @@ def check_cached_backward_without_samples(rank: int, world: int) -> str | None:
     return None if agrees else "cached_backward without samples: differs"
 
 
+def check_cached_backward_around_ddp(rank: int, world: int) -> str | None:
+    """DDP may be inside the encoder, as torch.compile leaves it: chunks before the last must not wait there either."""
+    torch.manual_seed(0)
+    sizes = [7, 2, 1][:world]
+    inputs, labels = torch.randn(sum(sizes), FEATURES, dtype=torch.float64), torch.arange(sum(sizes)) % 3
+    part = part_of(rank, sizes)
+    encoder = nn.Linear(FEATURES, DIM, dtype=torch.float64)
+    model = nn.Sequential(DistributedDataParallel(encoder))
+    cached_backward(model, inputs[part], lambda z: SF.sincere(z, labels[part], gather=True), chunk_size=2)
+    (expected,) = torch.autograd.grad(SF.sincere(encoder(inputs), labels), encoder.weight)
+    agrees = torch.allclose(encoder.weight.grad, expected, rtol=1e-11, atol=1e-13)
+    return None if agrees else "cached_backward around DDP: differs"
+
+
+def check_set_loss_chooses_for_all(rank: int, world: int) -> str | None:
+    """The first process's anchors have so many positives that "auto" approximates; those of the others alone have one,
+    and it would be exact."""
+    torch.manual_seed(0)
+    sizes = [80, 10, 10][:world]
+    labels = torch.cat([torch.zeros(80, dtype=torch.int64), 1 + torch.arange(sum(sizes) - 80) // 2])
+    z, part = torch.randn(sum(sizes), DIM, dtype=torch.float64), part_of(rank, sizes)
+    for backend in ("auto", "dense"):
+        found = SF.set_nce(z[part], labels[part], gather=True, backend=backend)
+        expected, exact = (SF.set_nce(z, labels, backend=backend, method=method) for method in ("auto", "exact"))
+        if abs(expected - exact) < 1e-6 or abs(found - expected) > 1e-12:
+            return f"set loss: rank {rank} has {found.item()!r}, one process {expected.item()!r}, exact {exact.item()}"
+    return None
+
+
 def check_second_derivative(rank: int, world: int) -> str | None:
     """The gradient of a gradient's size goes through all processes too: every process differentiates world · L."""
     torch.manual_seed(0)
@@ -262,6 +293,9 @@ def calls_that_differ(rank: int) -> dict[str, Callable[[], Tensor]]:
         "whether weights need a gradient": lambda: SF.sincere(
             z, labels, weights=torch.ones(4, requires_grad=first), gather=True
         ),
+        "whether temperature or similarity need a gradient": lambda: SF.sincere(
+            z.detach(), labels, temperature=torch.tensor(0.1, dtype=torch.float64, requires_grad=first), gather=True
+        ),
         "whether contrasts are given": lambda: SF.sincere(z, labels, *contrasts, gather=True),
         "the number of columns": lambda: SF.sincere(z, labels if first else hot, gather=True),
         "the number of columns of the labels": lambda: SF.sincere(z, hot, gather=True),
@@ -289,6 +323,8 @@ CHECKS = (
     check_queue,
     check_cached_backward,
     check_cached_backward_without_samples,
+    check_cached_backward_around_ddp,
+    check_set_loss_chooses_for_all,
     check_second_derivative,
     check_transform,
     check_differences_are_refused_by_all,
@@ -313,11 +349,20 @@ def run(rank: int, world: int, folder: Path) -> int:
     return 0
 
 
+def _ended_or_killed(child: int) -> int | None:
+    """The exit code; None of a process that waited for the others and had to be killed, whereupon they end too."""
+    code = ended(child)
+    if code is None:
+        os.kill(child, signal.SIGKILL)
+        ended(child)
+    return code
+
+
 def together(world: int, folder: Path) -> dict[str, Any]:
     """Exit codes of that many processes, and what they found."""
     folder.mkdir()
     children = [in_a_process(lambda r=rank: run(r, world, folder)) for rank in range(world)]
-    codes = [ended(child) for child in children]
+    codes = [_ended_or_killed(child) for child in children]
     return {"codes": codes, "reports": [json.loads(place.read_text()) for place in sorted(folder.glob("*.json"))]}
 
 

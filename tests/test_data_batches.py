@@ -215,3 +215,24 @@ def test_batches_that_had_to_be_larger_are_named(counts, batch_size, sizes):
     assert [len(batch) for batch in dealt.batches(0)] == sizes
     assert f"batches hold about {sizes[0]} samples rather than {batch_size}" in dealt.notes[-1]
     assert ClassBatches([0] * 11 + [1] * 11, batch_size=12).notes == ()
+
+
+def test_the_note_names_the_ranks_where_they_are_the_reason():
+    labels = labels_of([20, 20, 20, 36])
+    ranks = ClassBatches(labels, batch_size=16, world_size=16)
+    assert "about 19 samples rather than 16: with 16 ranks none may have fewer than 18" in ranks.notes[-1]
+    assert "pairs for" not in ranks.notes[-1]
+    assert ClassBatches(labels, batch_size=16).notes == ()
+    classes = ClassBatches(labels_of([90, 4]), batch_size=16, world_size=8)  # with ranks, but for want of pairs
+    assert "about 47 samples rather than 16: the smaller classes have pairs for 2 batches only" in classes.notes[-1]
+
+
+@pytest.mark.parametrize("counts", [(2, 2, 7), (9, 5, 7, 5, 7), (51, 9, 5), (3, 2, 21), (20, 20), (3, 3, 1)])
+@pytest.mark.parametrize("batch_size", [4, 8, 9, 16])
+def test_no_batch_of_any_epoch_is_smaller_than_said(counts, batch_size):
+    dealt = ClassBatches(labels_of(list(counts)), batch_size=batch_size)
+    sizes = [len(batch) for epoch in range(20) for batch in dealt.batches(epoch)]
+    assert min(sizes) - 3 <= dealt.smallest <= min(sizes)
+    for drop_last in (True, False):
+        plain = ShuffledBatches(sum(counts), batch_size=batch_size, drop_last=drop_last)
+        assert min(map(len, plain.batches(0))) - 1 <= plain.smallest <= min(map(len, plain.batches(0)))

@@ -20,7 +20,7 @@ from scipy import stats
 import sincere
 import sincere.functional
 from sincere import LabelQueue
-from sincere.data import LabelledData, Splits
+from sincere.data import ClassBatches, LabelledData, Splits
 from sincere.embeddings import EmbeddingSet
 from sincere.errors import InputError, OptionError
 from sincere.runs import RunFolder, WriteError, newest_checkpoint, newest_step, read_metrics
@@ -501,6 +501,16 @@ def test_batches_that_cannot_be_shared_are_refused_before_a_run_begins():
     config = small_config(batches=BatchesConfig(58, "shuffled", drop_last=False))
     with pytest.raises(OptionError, match=r"smallest batch of epoch 0 has 2, and there are 3 processes.*drop_last"):
         build_session(config, small_splits(), torch.device("cpu"), Processes(0, 3))
+
+
+def test_batches_of_later_epochs_are_looked_at_before_a_run_begins():
+    """Sizes of batches by class differ a little: here the smallest has 5 samples in the first epoch, then 4."""
+    labels = torch.tensor([0] * 2 + [1] * 2 + [2] * 7)
+    few = LabelledData(torch.randn(11, 6), labels, ("ant", "bee", "cat"), "array", "few")
+    assert [min(map(len, ClassBatches(labels, batch_size=8, seed=6).batches(epoch))) for epoch in (0, 1)] == [5, 4]
+    config = small_config(seed=6, batches=BatchesConfig(8, "classes"))
+    with pytest.raises(OptionError, match=r"smallest batch of epoch 1 has 4, and there are 5 processes"):
+        build_session(config, Splits(few, few, few), torch.device("cpu"), Processes(0, 5))
 
 
 def test_a_single_sample_is_not_left_over(tmp_path):

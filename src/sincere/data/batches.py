@@ -11,11 +11,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from sincere.data.batch_limits import LEAST, SHORT, least_size, notes_on_classes
 from sincere.data.epochs import EpochAfterEpoch
-from sincere.data.samples import dealt_unlabelled, listed, listed_names
+from sincere.data.samples import dealt_unlabelled, listed
 from sincere.data.split import seeded_generator
 from sincere.errors import InputError, OptionError
-from sincere.tables import amount
 
 Numbers = npt.NDArray[np.int64]
 
@@ -25,12 +25,15 @@ class Batches(Protocol):
 
     notes: what the user should know about these batches, in words.
     largest: samples of the largest batch, over all ranks; of `ClassBatches` give or take two.
+    smallest: as many samples has every batch of every epoch, over all ranks, at least.
     """
 
     @property
     def notes(self) -> tuple[str, ...]: ...
     @property
     def largest(self) -> int: ...
+    @property
+    def smallest(self) -> int: ...
     def __len__(self) -> int:
         """Batches in an epoch: the same number on every rank."""
         ...
@@ -79,6 +82,7 @@ class ShuffledBatches(EpochAfterEpoch):
         if dropped := samples - min(self._count * self.batch_size + self._joined, samples):
             notes.append(f"{dropped:,} of {samples:,} samples, others each time, are left out of an epoch's batches.")
         self.notes, self.largest = tuple(notes), self.batch_size + self._joined
+        self.smallest = rest if self._count > full else self.batch_size
 
     def __len__(self) -> int:
         return self._count
@@ -110,7 +114,7 @@ class ClassBatches(EpochAfterEpoch):
         labels: classes (n,), whole numbers: a tensor, an array or a list. −1 is dealt out like any other, with a note.
         batch_size: samples of a batch, over all ranks.
         rank, world_size: of this process. Each rank takes an even share of every batch, and a batch does not depend on
-            the number of ranks, unless it would be too small for them.
+            the number of ranks, unless it could be too small for them: then there are fewer and larger ones.
         class_names: to name classes in notes.
 
     >>> batches = ClassBatches(torch.tensor([0] * 6 + [1] * 4), batch_size=5)
@@ -134,9 +138,11 @@ class ClassBatches(EpochAfterEpoch):
         names = [str(c) if class_names is None or c < 0 else class_names[c] for c in found.tolist()]
         self._numbers, self._units = numbers, _Units(counts)
         self._sizes = _batch_sizes(counts, batch_size, world_size)
-        self.largest = int(max(self._sizes))
+        self.largest, self.smallest = int(max(self._sizes)), max(int(min(self._sizes)) - SHORT, LEAST)
         marked = dealt_unlabelled(found.tolist(), counts.tolist())
-        self.notes = (*marked, *_notes(names, counts, batch_size, self._sizes))
+        possible = _most_batches(counts // 2)
+        told = notes_on_classes(names, counts, batch_size, self._sizes, possible=possible, world_size=world_size)
+        self.notes = (*marked, *told)
 
     def __len__(self) -> int:
         return len(self._sizes)
@@ -254,10 +260,9 @@ def _pair_counts(deficit: Numbers, pairs: int) -> Numbers:
 
 
 def _batch_sizes(counts: Numbers, batch_size: int, world_size: int) -> Numbers:
-    """Sizes of the batches of an epoch: as many as the batch size asks for and the classes allow."""
+    """Sizes of the batches of an epoch: as many as the batch size asks for and classes and ranks allow."""
     samples = int(counts.sum())
-    least = 4 if world_size == 1 else max(4, world_size + 2)  # triples can leave a batch two short, and no rank empty
-    possible = _most_batches(counts // 2)
+    least, possible = least_size(world_size), _most_batches(counts // 2)
     if possible == 0 or samples < world_size:
         raise InputError(
             f"batches need two classes with at least two samples each, and one sample per rank ({world_size}): got "
@@ -286,23 +291,6 @@ def _most_batches(units: Numbers) -> int:
         else:
             high = middle - 1
     return low
-
-
-def _notes(names: Sequence[str], counts: Numbers, batch_size: int, sizes: Numbers) -> tuple[str, ...]:
-    notes, batches = [], len(sizes)
-    if alone := [name for name, count in zip(names, counts.tolist(), strict=True) if count == 1]:
-        notes.append(
-            f"{len(alone)} of {len(names)} classes have one sample ({listed_names(alone, 5)}): it comes once an epoch, "
-            "and no other sample can be its positive."
-        )
-    samples = int(counts.sum())
-    if batches < samples // batch_size or sizes.max() > batch_size + 2:  # two more may make the pairs even
-        notes.append(
-            f"batches hold about {samples / batches:.0f} samples rather than {batch_size}: the smaller classes have "
-            f"pairs for {amount(batches, 'batch', 'batches')} only. Plain shuffling keeps the size and gives up the "
-            "pairs."
-        )
-    return tuple(notes)
 
 
 def _check_sizes(batch_size: int, rank: int, world_size: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, get_args
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sincere.errors import InputError
 from sincere.losses.gather import numbers_of_all, world_size
@@ -75,6 +75,7 @@ def _facts_of_call(contrasts: tuple[Tensor, Tensor] | None, settings: Settings) 
     yield Fact("reduction", reductions.index(settings.reduction), reductions)
     yield Fact("include_batch", int(settings.include_batch), NO_OR_YES)
     yield _fact_of_gradient("weights", settings.weights)
+    yield _fact_of_gradient("temperature or similarity", *_learned_by_loss(settings))
 
 
 def _facts_of_rows(name: str, rows: Tensor | None, labels: Tensor | None) -> Iterator[Fact]:
@@ -89,8 +90,15 @@ def _facts_of_rows(name: str, rows: Tensor | None, labels: Tensor | None) -> Ite
     yield _fact_of_gradient(name, rows)
 
 
-def _fact_of_gradient(name: str, tensor: Tensor | None) -> Fact:
-    needed = tensor is not None and torch.is_grad_enabled() and tensor.requires_grad
+def _learned_by_loss(settings: Settings) -> Iterator[Tensor]:
+    if isinstance(settings.temperature, Tensor):
+        yield settings.temperature
+    if isinstance(settings.similarity, nn.Module):
+        yield from settings.similarity.parameters()
+
+
+def _fact_of_gradient(name: str, *tensors: Tensor | None) -> Fact:
+    needed = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
     advice = (
         " A backward pass waits for all processes, so call the loss under torch.no_grad() on all of them or on none; "
         "a process without samples gets its embeddings from the encoder too, encoder(x[:0])."

@@ -8,7 +8,7 @@ no negatives.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from numbers import Integral
 from typing import Any
 
@@ -39,7 +39,8 @@ def cached_backward(
 
     The random state of every chunk is kept and replayed, so dropout and other noise agree between the two passes.
     Under DistributedDataParallel only the last chunk synchronises gradients; `loss` may use `gather=True`, and
-    processes may have any number of samples, none included.
+    processes may have any number of samples, none included. What communicates in every pass, such as FSDP and
+    SyncBatchNorm, needs as many chunks on every process.
 
     BatchNorm in training mode normalises each chunk by itself, as it would the batches of as many devices, so its
     gradient is not that of the whole batch at once: put it into eval mode, or use another norm, where that matters.
@@ -197,8 +198,14 @@ def _buffers_restored(encoder: nn.Module) -> Iterator[None]:
             buffer.copy_(value)
 
 
-def _synchronised(encoder: nn.Module, *, last: bool) -> AbstractContextManager[None]:
-    """DistributedDataParallel averages gradients in the backward pass of the last chunk alone."""
-    if last or not isinstance(encoder, DistributedDataParallel):
-        return nullcontext()
-    return encoder.no_sync()
+@contextmanager
+def _synchronised(encoder: nn.Module, *, last: bool) -> Iterator[None]:
+    """DistributedDataParallel averages gradients in the backward pass of the last chunk alone.
+
+    Wherever it is: `torch.compile` wraps it in a module, and so may the caller.
+    """
+    with ExitStack() as waiting:
+        for module in encoder.modules() if not last else ():
+            if isinstance(module, DistributedDataParallel):
+                waiting.enter_context(module.no_sync())
+        yield

@@ -48,6 +48,13 @@ def sum_over_processes(value: Tensor) -> Tensor:
     return total
 
 
+def largest_of_all(values: Tensor) -> int:
+    """The largest of everybody's numbers from 0 on; one collective, and one wait."""
+    largest = values.max() if values.numel() else values.new_zeros(())
+    dist.all_reduce(largest, op=dist.ReduceOp.MAX)
+    return int(largest)
+
+
 class _GatherRows(torch.autograd.Function):
     @staticmethod
     def forward(rows: Tensor, counts: list[int]) -> Tensor:

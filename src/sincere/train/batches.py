@@ -48,7 +48,9 @@ class EpochPlan:
 class Planner:
     """Deals out epochs. The same on every process: each then takes its share of every batch."""
 
-    def __init__(self, config: BatchesConfig, data: LabelledData, *, seed: int, processes: int) -> None:
+    def __init__(
+        self, config: BatchesConfig, data: LabelledData, *, seed: int, processes: int, epochs: int = 1
+    ) -> None:
         self.labels = data.labels.cpu()
         self.classes, self.device = len(data.class_names), data.inputs.device
         self.dealer: Batches = (
@@ -59,8 +61,11 @@ class Planner:
         self.processes = processes
         self.leaves_out = config.sampler == "shuffled" and config.drop_last
         self._came, self._counted = torch.zeros(len(data), dtype=torch.int64), 0  # in the epochs before `_counted`
-        if processes > 1:
-            self.plan(0)  # what cannot be shared out is refused here, before a run begins
+        if self.dealer.smallest < processes:
+            # Sizes of batches by class differ a little between epochs. What cannot be shared out in one of them is
+            # refused here, before a run begins, and not in the middle of it.
+            for epoch in range(epochs):
+                self.plan(epoch)
 
     @property
     def notes(self) -> tuple[str, ...]:

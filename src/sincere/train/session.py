@@ -97,7 +97,7 @@ def build_session(
     memory = Memory(config.memory, network, dim=dim, processes=processes.world).to(device)
     optimizers = build_optimizers(config.optimizer, network, objective)
     parts = Parts(network, objective, memory, optimizers, views.to(device), splits.train, processes)
-    planner = Planner(config.batches, splits.train, seed=config.seed, processes=processes.world)
+    planner = Planner(config.batches, splits.train, seed=config.seed, processes=processes.world, epochs=config.epochs)
     largest = planner.dealer.largest
     step = TrainingStep(parts, config.compute, views=config.views.count, seed=config.seed, largest_batch=largest)
     return Session(config, splits, description, parts, step, planner)

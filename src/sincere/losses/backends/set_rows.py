@@ -16,6 +16,7 @@ from sincere.losses.backends.set_logits import (
     values_of_logits,
 )
 from sincere.losses.backends.transforms import LastDerivative, OneByOne
+from sincere.losses.gather import largest_of_all
 from sincere.losses.pairs import Pairs
 from sincere.losses.relation import Relation
 
@@ -39,6 +40,8 @@ def set_values(pairs: Pairs, method: str) -> tuple[Tensor, Tensor]:
         backend = "dense"
     elif _kernels_take(pairs, method):
         return _tiled_values(pairs, KERNELS)
+    if method == "auto" and len(pairs.counts) > 1:
+        method = _method_of_all(pairs)
     if pairs.matrix is None and backend != "dense":
         return _tiled_values(pairs, method)
     s = pairs.logits()
@@ -83,6 +86,12 @@ def resolve_method(method: str, contrasts: int, k: Tensor) -> str:
         return method
     largest = int(k.max()) if k.numel() else 0
     return "exact" if contrasts * largest <= EXACT_UP_TO else "saddle"
+
+
+def _method_of_all(pairs: Pairs) -> str:
+    """What one process would choose for all anchors: those of this one alone may have a smaller k."""
+    largest = largest_of_all(_positives_per_anchor(pairs.relation))
+    return resolve_method("auto", pairs.relation.contrasts, torch.tensor([largest]))
 
 
 def _positives_per_anchor(relation: Relation) -> Tensor:
