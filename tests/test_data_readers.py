@@ -141,6 +141,35 @@ def test_values_beyond_16_bits_are_no_white(tmp_path):
     assert len(read_data(tmp_path, unreadable="skip")[0]) == 7
 
 
+def test_what_is_white_in_32_bits_all_images_say_together(tmp_path):
+    """255 where none holds more; a PGM, which Pillow opens in 32 bits as well, is of 16."""
+    levels = np.arange(24, dtype=np.int32).reshape(4, 6)
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        for i in (1, 5, 10):
+            Image.fromarray(levels * i).save(tmp_path / name / f"{i}.tif")
+    data, notes = read_data(tmp_path)
+    for i in (1, 5, 10):
+        shown = data.inputs[data.shown.index(str(tmp_path / "b" / f"{i}.tif"))][0].numpy()
+        np.testing.assert_array_equal(shown, levels * i)
+    assert notes == ("6 of 6 images have 32 bits and no value above 255: 255 is taken for white.",)
+
+    Image.fromarray((levels * 10).astype(np.uint16)).save(tmp_path / "a" / "deep.png")
+    (tmp_path / "a" / "deep.pgm").write_bytes(b"P5 6 4 65535\n" + (levels * 10).astype(">u2").tobytes())
+    data, notes = read_data(tmp_path)
+    for name in ("deep.png", "deep.pgm"):
+        assert data.inputs[data.shown.index(str(tmp_path / "a" / name))].unique().tolist() == [0]
+    assert notes[1] == (
+        "2 of 8 images have 16 or 32 bits and no value above 230 of 65,535: they are dark, scale them before."
+    )
+
+    Image.fromarray(levels * 257).save(tmp_path / "b" / "bright.tif")  # so that the others are dark, and not of 8 bits
+    data, notes = read_data(tmp_path)
+    np.testing.assert_array_equal(data.inputs[data.shown.index(str(tmp_path / "b" / "bright.tif"))][0], levels)
+    assert data.inputs[data.shown.index(str(tmp_path / "b" / "10.tif"))].max() == 0
+    assert notes == ()
+
+
 def test_images_of_all_sizes_come_to_a_square(tmp_path):
     """Two of seven that happen to be alike, and upright, are no reason to crop all others like them."""
     sizes = [(40, 30), (40, 30), (20, 50), (24, 60), (36, 90), (50, 100), (64, 70)]  # height, width

@@ -34,6 +34,12 @@ def riff(*parts: bytes, size: int | None = None) -> bytes:
     return b"RIFF" + struct.pack("<I", len(content) if size is None else size) + content
 
 
+def rf64(*parts: bytes, of_samples: int, name: bytes = b"RF64") -> bytes:
+    """The lengths, 64 bits each, come before all else: of the whole, of the samples, and how many frames there are."""
+    lengths = struct.pack("<QQQI", 4 + 36 + sum(map(len, parts)), of_samples, of_samples // 4, 0)
+    return name + riff(part(b"ds64", lengths), *parts, size=2**32 - 1)[4:]
+
+
 def samples(number: int, bits: int, channels: int, count: int = 51) -> bytes:
     """An odd number of them, so that some need a byte to be filled up."""
     if number == 3:
@@ -99,6 +105,29 @@ def test_what_scipy_writes_is_read(tmp_path, dtype):
     np.testing.assert_allclose(sound.clip, expected_by_scipy(tmp_path / "a.wav"), rtol=0, atol=1e-7)
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("extensible", [False, True], ids=["plain", "extensible"])
+@pytest.mark.parametrize(("number", "bits"), [(1, 8), (1, 16), (1, 24), (1, 32), (3, 32), (3, 64)])
+def test_the_high_byte_first_is_the_same_sound(tmp_path, number, bits, extensible, channels):
+    """RIFX, written number by number from the same content."""
+    content, width = samples(number, bits, channels), bits // 8
+    (tmp_path / "low.wav").write_bytes(
+        riff(form(number, bits, channels, extensible=extensible), part(b"data", content))
+    )
+    turned = b"".join(content[i : i + width][::-1] for i in range(0, len(content), width))
+    frame = channels * width
+    fmt = struct.pack(">HHIIHH", 0xFFFE if extensible else number, channels, 8000, 8000 * frame, frame, bits)
+    if extensible:
+        fmt += struct.pack(">HHI", 22, bits, 0) + struct.pack(">IHH", number, 0, 0x10) + OF_A_NUMBER[6:]
+    parts = b"".join(name + struct.pack(">I", len(held)) + held for name, held in ((b"fmt ", fmt), (b"data", turned)))
+    (tmp_path / "high.wav").write_bytes(b"RIFX" + struct.pack(">I", len(parts) + 4) + b"WAVE" + parts)
+    low, high = read_wav(tmp_path / "low.wav"), read_wav(tmp_path / "high.wav")
+    assert (high.rate, high.cut, len(high.clip)) == (8000, False, 51)
+    np.testing.assert_array_equal(high.clip, low.clip)
+    if not extensible:
+        np.testing.assert_allclose(high.clip, expected_by_scipy(tmp_path / "high.wav"), rtol=0, atol=1.2e-7)
+
+
 CONTENT = samples(1, 16, 2, 30)
 LISTED = part(b"LIST", b"INFOISFT\x05\0\0\0made")
 FORM = form(1, 16, 2)
@@ -116,6 +145,10 @@ ODD = {
     "says no length of a frame": (riff(FORM[:20] + b"\0\0" + FORM[22:], part(b"data", CONTENT)), 30, False),
 }
 NEW = {
+    "RF64": (rf64(FORM, part(b"data", CONTENT, size=2**32 - 1), LISTED, of_samples=120), 30, False),
+    "BW64": (rf64(FORM, part(b"data", CONTENT), LISTED, of_samples=120, name=b"BW64"), 30, False),
+    "RF64, cut off": (rf64(FORM, part(b"data", CONTENT, size=2**32 - 1), of_samples=120)[:-50], 17, True),
+    "RF64, far too short": (rf64(FORM, part(b"data", CONTENT, size=2**32 - 1), of_samples=2**33), 30, True),
     "zeros for lengths": (riff(FORM, part(b"data", CONTENT, size=0), size=0), 30, False),
     "lengths of an empty file": (riff(LISTED, FORM, part(b"data", CONTENT, size=0), size=60), 30, False),
     "zero for samples alone": (riff(FORM, part(b"data", CONTENT, size=0), size=2**32 - 1), 30, False),
@@ -158,7 +191,8 @@ REFUSED = {
     "less than a frame": (riff(FORM, part(b"data", b"abc")), "holds no samples"),
     "no form": (riff(part(b"fmt ", b"short"), DATA), "ends too early"),
     "cut in the list": (riff(LISTED, FORM, DATA)[:30], "do not have the lengths"),
-    "big-endian": (b"RIFX" + riff(FORM, DATA)[4:], "begins with RIFF, and this one with b'RIFX': convert"),
+    "another container": (b"FORM" + riff(FORM, DATA)[4:], "begins with RIFF, RIFX or RF64, and this one with b'FORM'"),
+    "RF64 without lengths": (b"RF64" + riff(part(b"ds64", b"abc"), FORM, size=2**32 - 1)[4:], "ends too early"),
     "a video": (b"RIFF\0\0\0\0AVI LIST", "no WAV file but holds b'AVI '"),
     "NaN": (riff(form(3, 32), part(b"data", struct.pack("<2f", np.nan, 0))), "must be finite: it holds NaN"),
     "infinity": (riff(form(3, 64), part(b"data", struct.pack("<2d", 0, -np.inf))), "must be finite"),

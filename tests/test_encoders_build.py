@@ -379,6 +379,32 @@ def test_options_of_a_wrong_type_are_refused_in_words(name, options):
         build_encoder(name, kind=kind, shape=SHAPES[kind], **options)
 
 
+def test_a_state_that_no_run_can_save_is_refused_before_it_starts(own_module):
+    class Remembering(nn.Linear):
+        feature_dim = 4
+
+        def get_extra_state(self):
+            return {"steps": 3}
+
+        def set_extra_state(self, state):
+            pass
+
+    sys.modules[own_module].remembering = lambda shape: Remembering(3, 4)
+    with pytest.raises(OptionError, match=r"state in tensors, .*'_extra_state' of its state_dict is a dict\. Register"):
+        build_encoder(f"{own_module}:remembering", kind="array", shape=(3,))
+
+
+def test_an_encoder_that_returns_no_tensor_is_told_so():
+    class Several(nn.Linear):
+        feature_dim = 4
+
+        def forward(self, inputs):
+            return super().forward(inputs), None
+
+    with pytest.raises(InputError, match=r"this head takes a tensor: got tuple\. An encoder must return one"):
+        EmbeddingModel(Several(3, 4), ProjectionHead(4))(torch.zeros(2, 3))
+
+
 def test_nonsense_from_factories_is_refused_in_words(own_module):
     module = sys.modules[own_module]
 

@@ -261,6 +261,13 @@ def test_folders_that_hold_no_finished_run(tmp_path):
         load(tmp_path)
 
 
+def test_a_file_is_no_run(run):
+    with pytest.raises(
+        InputError, match=r"from the folder of its run: \S+model\.safetensors is a file\. Name its folder"
+    ):
+        load(run / "model.safetensors")
+
+
 def test_a_run_with_pickled_weights_is_refused(run, tmp_path):
     (tmp_path / "model.json").write_text((run / "model.json").read_text())
     (tmp_path / "model.safetensors").write_bytes(pickle.dumps({"a": 1}))

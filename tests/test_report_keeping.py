@@ -67,14 +67,14 @@ def quick_pictures(monkeypatch):
 
 def forbid(monkeypatch, folder, *, names=None, reason="Permission denied", number=13):
     """Nothing, or nothing of these names, can be written within a folder."""
-    write = files.write_durably
+    turn = files._turn  # the first that touches a folder
 
-    def forbidding(path, content):
-        if path.is_relative_to(folder) and (names is None or path.name.removesuffix(files.TEMPORARY) in names):
-            raise OSError(number, reason, str(path))
-        write(path, content)
+    def forbidding(beside):
+        if beside.is_relative_to(folder) and (names is None or beside.name.removesuffix(files.TEMPORARY) in names):
+            raise OSError(number, reason, str(beside))
+        return turn(beside)
 
-    monkeypatch.setattr(files, "write_durably", forbidding)
+    monkeypatch.setattr(files, "_turn", forbidding)
 
 
 def outdate(run: RunFolder) -> None:

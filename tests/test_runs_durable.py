@@ -10,11 +10,13 @@ import resource
 import shutil
 import signal
 from contextlib import contextmanager
+from threading import Thread
 
 import pytest
 import torch
 from safetensors import safe_open
 
+from sincere.embeddings import EmbeddingSet
 from sincere.errors import InputError, OptionError
 from sincere.runs import (
     MetricsLog,
@@ -30,9 +32,18 @@ from sincere.runs import (
     save_tensors,
     write_json,
 )
+from sincere.runs.files import replaced, write_atomically
 from sincere.runs.lock import only_here
 from sincere.runs.model import model_description
 from sincere.runs.tensor_files import load_into
+
+
+def write_bytes_of(path):
+    write_atomically(path, b"second")
+
+
+def write_set_of(path):
+    EmbeddingSet.from_arrays([[1.0, 0.0]], [0]).save(path)
 
 
 @pytest.fixture
@@ -95,6 +106,63 @@ def test_writing_leaves_no_file_open(tmp_path):
     with only_here(tmp_path / "run"):
         pass
     assert next_handle() == before
+
+
+@pytest.mark.parametrize("write", [write_bytes_of, write_set_of], ids=["bytes", "embeddings"])
+def test_who_writes_the_same_file_takes_turns(tmp_path, write):
+    """The second begins while the first has half of it: neither fails, and whoever reads finds one of them whole."""
+    path = tmp_path / "a.npz"
+    with replaced(path, 0) as beside:
+        beside.write_bytes(b"first, h")
+        other = Thread(target=write, args=(path,))
+        other.start()
+        other.join(timeout=0.3)
+        assert other.is_alive()
+        assert beside.read_bytes() == b"first, h"
+        beside.write_bytes(b"first, half and whole")
+    first = path.open("rb")  # stays what it is, whatever gets its name now
+    other.join(timeout=30)
+    assert not other.is_alive()
+    assert first.read() in (b"first, half and whole", path.read_bytes())
+    first.close()
+    assert path.read_bytes().startswith((b"second", b"PK"))
+    assert [place.name for place in tmp_path.iterdir()] == ["a.npz"]
+
+
+def test_what_a_killed_process_left_is_written_over(tmp_path):
+    (tmp_path / "a.json.unfinished").write_text("longer than what comes now, by far")
+    write_json(tmp_path / "a.json", {})
+    assert [(place.name, place.read_text()) for place in tmp_path.iterdir()] == [("a.json", "{}\n")]
+
+
+def test_an_interrupted_write_leaves_nothing(tmp_path):
+    (tmp_path / "a").write_bytes(b"before")
+
+    def interrupted():
+        with replaced(tmp_path / "a", 1) as beside:
+            beside.write_bytes(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert [(place.name, place.read_bytes()) for place in tmp_path.iterdir()] == [("a", b"before")]
+
+
+def test_room_is_spoken_of_only_where_it_lacks(tmp_path):
+    (tmp_path / "a.json").mkdir()
+    with pytest.raises(WriteError, match=r"a\.json: Is a directory\. What .*intact: mend that, or name another place"):
+        write_json(tmp_path / "a.json", {})
+    assert [place.name for place in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_whole_numbers_are_not_taken_for_weights(tmp_path):
+    layer = torch.nn.Linear(2, 1)
+    before = {name: value.clone() for name, value in layer.state_dict().items()}
+    with pytest.raises(InputError, match=r"whole numbers for fractions, or the reverse: weight\)"):
+        load_into(layer, {"weight": torch.ones(1, 2, dtype=torch.int8), "bias": torch.ones(1)}, "w")
+    assert all(torch.equal(value, before[name]) for name, value in layer.state_dict().items())
+    load_into(layer, {"weight": torch.ones(1, 2, dtype=torch.float16), "bias": torch.ones(1).double()}, "w")
+    assert layer.weight.tolist() == [[1.0, 1.0]]
 
 
 def test_a_step_whose_checkpoint_was_cut_off_can_be_saved_again(tmp_path):
@@ -165,11 +233,15 @@ def test_a_refused_write_says_why_and_how_much_room_there_is(tmp_path):
     assert free == pytest.approx(shutil.disk_usage(tmp_path).free / 1e6, rel=0.02)
 
 
-def test_the_room_on_a_disk_is_told_where_the_folder_could_not_be_made(tmp_path):
+def test_the_room_on_a_disk_is_told_where_the_folder_could_not_be_made(tmp_path, monkeypatch):
     """It was said to be 0.0 MB, whatever the reason was."""
-    (tmp_path / "file").touch()
-    with pytest.raises(WriteError, match="Not a directory") as refused:
-        save_checkpoint(tmp_path / "file" / "checkpoint", 1, {}, {})
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "mkdir", full)
+    with pytest.raises(WriteError, match="No space left on device") as refused:
+        save_checkpoint(tmp_path / "none" / "checkpoint", 1, {}, {})
     _, free = re.findall(r"([\d,.]+) MB", str(refused.value))
     assert float(free.replace(",", "")) == pytest.approx(shutil.disk_usage(tmp_path).free / 1e6, rel=0.02)
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median_low
 from typing import Any, NamedTuple, TypeVar
@@ -24,6 +25,8 @@ SUFFIXES = frozenset([".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", 
 PROBED = 500  # files whose headers are read to find the most common size
 LARGEST = 224  # pixels of the shorter side where the caller names no size: all images have to fit into memory
 EXIF_ORIENTATION = 0x0112
+BYTE, WORD = 255, 65535  # white in 8 and in 16 bits
+DARK = 4095  # of 16 bits, the largest that a camera of 12 bits writes: no more than 16 of 256 levels are left of it
 THREADS = min(16, os.cpu_count() or 1)
 
 T = TypeVar("T")
@@ -67,11 +70,15 @@ class ImageFiles:
         check_room_for(len(self.paths), form, "Read fewer at once, or smaller ones: image_size=….")
         pixels = np.zeros((len(self.paths), *form.shape), np.uint8)
 
-        def decode(index: int) -> _Change:
-            pixels[index], change = _pixels(self.paths[index], form)
+        def decode(index: int, white: int = WORD) -> _Change:
+            pixels[index], change = _pixels(self.paths[index], form, white)
             return change
 
         changes = _in_threads(decode, range(len(self.paths)))
+        deep, wide = _largest_values(changes, 16), _largest_values(changes, 32)
+        # 32 bits do not say what is white. All images decide it together, for one of them may simply be black.
+        if of_bytes := bool(wide) and max(wide.values()) <= BYTE:
+            _in_threads(partial(decode, white=BYTE), wide)
         unreadable = {i: str(change) for i, change in enumerate(changes) if isinstance(change, Exception)}
         notes = []
         if resized := sum(isinstance(change, _Change) and change.resized for change in changes):
@@ -80,6 +87,13 @@ class ImageFiles:
             notes.append(Note(words, "the option image_size chooses another"))
         if greyed := sum(isinstance(change, _Change) and change.greyed for change in changes):
             notes.append(Note(f"{greyed} of {len(changes)} images lost their colour, as most have none"))
+        if of_bytes:
+            words = f"{len(wide)} of {len(changes)} images have 32 bits and no value above 255"
+            notes.append(Note(f"{words}: 255 is taken for white"))
+        scaled = deep if of_bytes else deep | wide
+        if scaled and max(scaled.values()) <= DARK:
+            words = f"{len(scaled)} of {len(changes)} images have 16 or 32 bits and no value above"
+            notes.append(Note(f"{words} {max(scaled.values()):,} of 65,535: they are dark, scale them before"))
         return Rendered(torch.from_numpy(pixels), unreadable, tuple(notes))
 
 
@@ -88,6 +102,14 @@ class _Change(NamedTuple):
 
     resized: bool
     greyed: bool
+    bits: int = 8  # of a channel
+    largest: int = 0  # value, where these are more than 8
+
+
+def _largest_values(changes: list[_Change | Exception], bits: int) -> dict[int, int]:
+    """The largest value of each image of that many bits, by its index."""
+    found = ((i, change) for i, change in enumerate(changes) if isinstance(change, _Change))
+    return {i: change.largest for i, change in found if change.bits == bits}
 
 
 def _in_threads(function: Callable[[Any], T], items: Any) -> list[T | Exception]:
@@ -126,8 +148,8 @@ def _is_grey(image: Any) -> bool:
     return image.mode in ("1", "L", "LA") or image.mode.startswith("I")
 
 
-def _pixels(path: Path, form: Form) -> tuple[npt.NDArray[np.uint8], _Change]:
-    """An image as (c, h, w), and what this changed."""
+def _pixels(path: Path, form: Form, white: int) -> tuple[npt.NDArray[np.uint8], _Change]:
+    """An image as (c, h, w), and what this changed; `white` is the value of it in 32 bits."""
     pillow = bring("PIL.Image", extra="lab", purpose="reading image files")
     operations = bring("PIL.ImageOps", extra="lab", purpose="reading image files")
     channels, height, width = form.shape
@@ -135,7 +157,14 @@ def _pixels(path: Path, form: Form) -> tuple[npt.NDArray[np.uint8], _Change]:
         change = _Change(_size_seen(opened) != (width, height), channels == 1 and not _is_grey(opened))
         opened.draft(None, (2 * width, 2 * height))  # lets a JPEG decode at a fraction of a far larger size
         operations.exif_transpose(opened, in_place=True)
-        image = _opaque(opened, "L" if channels == 1 else "RGB", pillow)
+        if opened.mode.startswith("I"):  # Pillow would clip at 255
+            wide = opened.mode == "I" and opened.format == "TIFF"  # a PGM has that mode, too, and is of 16 bits
+            levels = _of_16_bits(np.asarray(opened, np.int64))
+            change = change._replace(bits=32 if wide else 16, largest=int(levels.max()))
+            image = pillow.fromarray((levels // ((white if wide else WORD) // BYTE)).astype(np.uint8))
+        else:
+            image = opened
+        image = _opaque(image, "L" if channels == 1 else "RGB", pillow)
         image.load()  # while the file is open
     if image.size != (width, height):
         image = operations.fit(image, (width, height), pillow.Resampling.BICUBIC)
@@ -145,8 +174,6 @@ def _pixels(path: Path, form: Form) -> tuple[npt.NDArray[np.uint8], _Change]:
 
 def _opaque(image: Any, mode: str, pillow: Any) -> Any:
     """The image in 8-bit grey or RGB; what is transparent shows white."""
-    if image.mode.startswith("I"):  # 16 bits, or 32 that may hold no more; Pillow would clip at 255
-        image = pillow.fromarray((_of_16_bits(np.asarray(image, np.int64)) // 257).astype(np.uint8))
     if image.mode == "F":
         raise ValueError("holds floating-point pixels: save it with 8 bits per channel")
     if image.has_transparency_data:
@@ -157,7 +184,7 @@ def _opaque(image: Any, mode: str, pillow: Any) -> Any:
 
 def _of_16_bits(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     least, largest = int(values.min()), int(values.max())
-    if least < 0 or largest > 65535:
+    if least < 0 or largest > WORD:
         raise ValueError(
             f"holds values from {least:,} to {largest:,}, not from 0 to 65,535: scale them, and save it with 8 or 16 "
             "bits per channel"

@@ -1,17 +1,23 @@
-"""The WAV format: a file's header and samples. Python's own reader knows PCM alone, and not every form of that."""
+"""The WAV format: a file's header and samples. Python's own reader knows PCM alone, and not every form of that.
+
+RIFF has numbers of 32 bits, the low byte first; RIFX has the high byte first; RF64 and BW64, for long recordings, have
+lengths of 64 bits in a part of their own, ds64.
+"""
 
 import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
-# How the identifier of an extensible file's format ends, where its first two bytes are the number of a usual one.
-OF_A_NUMBER = bytes.fromhex("000000001000800000aa00389b71")
+# How the identifier of an extensible file's format ends, where it begins with the number of a usual one.
+OF_A_NUMBER = (0, 0x10, bytes.fromhex("800000aa00389b71"))
+ORDERS: dict[bytes, Literal["<", ">"]] = {b"RIFF": "<", b"RIFX": ">", b"RF64": "<", b"BW64": "<"}
+IN_DS64 = 0xFFFFFFFF  # in place of a length that ds64 has
 OTHERS = {2: "ADPCM", 6: "A-law", 7: "µ-law", 0x11: "IMA ADPCM", 0x31: "GSM 6.10", 0x50: "MPEG", 0x55: "MP3"}
 ADVICE = "convert it to 16-bit PCM, for instance with ffmpeg -i a.wav -c:a pcm_s16le b.wav"
 # Who writes into a pipe does not know how much will come, and leaves 0 or the largest number that seems safe.
@@ -29,6 +35,7 @@ class Format(NamedTuple):
     channels: int
     width: int  # bytes of a sample
     floating: bool
+    order: Literal["<", ">"]  # of bytes
 
 
 class Header(NamedTuple):
@@ -64,32 +71,33 @@ def read_wav(path: Path) -> Sound:
     with path.open("rb") as file:
         header = _header(file)
         file.seek(header.start)
-        rate, channels, width, floating = header.format
+        rate, channels, width, floating, order = header.format
         content = file.read(header.frames * channels * width)
     if not content:
         raise ValueError("the file holds no samples")
     if not floating:
-        clip = _whole_numbers(content, width).reshape(-1, channels).mean(axis=1) / np.float32(2 ** (8 * width - 1))
+        values = _whole_numbers(content, width, order)
+        clip = values.reshape(-1, channels).mean(axis=1) / np.float32(2 ** (8 * width - 1))
         return Sound(clip, rate, header.cut, loud=False)
-    values = np.frombuffer(content, f"<f{width}")
-    if not (peak := float(np.abs(values).max())) <= LOUDEST:
+    samples = np.frombuffer(content, f"{order}f{width}")
+    if not (peak := float(np.abs(samples).max())) <= LOUDEST:
         raise ValueError(
             f"samples must lie in [−1, 1]: the largest is {peak:g}; divide them by their full scale and save it again"
             if np.isfinite(peak)
             else "samples must be finite: it holds NaN or infinity; save it again without"
         )
-    clip = values.reshape(-1, channels).mean(axis=1).astype(np.float32)
+    clip = samples.reshape(-1, channels).mean(axis=1).astype(np.float32)
     return Sound(clip.clip(-1, 1), rate, header.cut, loud=bool(np.abs(clip).max() > 1))
 
 
-def _whole_numbers(content: bytes, width: int) -> Clip:
+def _whole_numbers(content: bytes, width: int, order: str) -> Clip:
     if width == 1:
         return np.frombuffer(content, np.uint8).astype(np.float32) - 128
     if width == 3:  # numpy has no such integer: put three bytes at the top of four, the sign comes along
         wide = np.zeros((len(content) // 3, 4), np.uint8)
-        wide[:, 1:] = np.frombuffer(content, np.uint8).reshape(-1, 3)
+        wide[:, 1:] = np.frombuffer(content, np.uint8).reshape(-1, 3)[:, :: 1 if order == "<" else -1]
         return (wide.view("<i4")[:, 0] >> 8).astype(np.float32)
-    return np.frombuffer(content, f"<i{width}").astype(np.float32)
+    return np.frombuffer(content, f"{order}i{width}").astype(np.float32)
 
 
 def _header(file: BinaryIO) -> Header:
@@ -98,30 +106,33 @@ def _header(file: BinaryIO) -> Header:
         raise ValueError("the file is empty")
     file.seek(0)
     head = file.read(12)
-    if head[:4] != b"RIFF":
-        raise ValueError(f"a WAV file begins with RIFF, and this one with {head[:4]!r}: {ADVICE}")
+    if (order := ORDERS.get(head[:4])) is None:
+        raise ValueError(f"a WAV file begins with RIFF, RIFX or RF64, and this one with {head[:4]!r}: {ADVICE}")
     if len(head) < 12:
         raise ValueError("the file ends too early")
     if head[8:] != b"WAVE":
         raise ValueError(f"the file is no WAV file but holds {head[8:]!r}: {ADVICE}")
-    (size_of_all,) = struct.unpack("<I", head[4:8])
-    stored = None
-    for name, start, size in _parts(file, end):
-        if name == b"fmt ":
-            stored = _format(file.read(min(size, 40)))
+    (size_of_all,) = struct.unpack(f"{order}I", head[4:8])
+    stored, long = None, IN_DS64
+    for name, start, size in _parts(file, end, order):
+        if name == b"ds64" and len(lengths := file.read(min(size, 16))) == 16:
+            size_of_all, long = struct.unpack("<QQ", lengths)
+        elif name == b"fmt ":
+            stored = _format(file.read(min(size, 40)), order)
         elif name == b"data":
             if stored is None:
                 raise ValueError("the file must say how its samples are stored before they come, and does not")
+            size = long if size == IN_DS64 else size
             return Header(stored, start, *_extent(start, size, size_of_all, end, stored.channels * stored.width))
     raise ValueError("the file ends too early, before its samples")
 
 
-def _parts(file: BinaryIO, end: int) -> Iterator[tuple[bytes, int, int]]:
+def _parts(file: BinaryIO, end: int, order: str) -> Iterator[tuple[bytes, int, int]]:
     """Name, first byte and length of each part, with the file at its first byte."""
     place = 12
     while place + 8 <= end:
         file.seek(place)
-        name, size = struct.unpack("<4sI", file.read(8))
+        name, size = struct.unpack(f"{order}4sI", file.read(8))
         yield name, place + 8, size
         place += 8 + size
         if place > end:
@@ -136,20 +147,21 @@ def _extent(start: int, size: int, size_of_all: int, end: int, frame: int) -> tu
     whole_end = 8 + size_of_all
     if whole_end > start:  # else it was written before there were samples
         end = min(end, whole_end)
-    open_ended = size >= UNKNOWN or (size == 0 and (whole_end <= start or size_of_all >= UNKNOWN))
+    open_ended = UNKNOWN <= size <= IN_DS64 or (size == 0 and (whole_end <= start or size_of_all >= UNKNOWN))
     frames = (end - start if open_ended else min(size, end - start)) // frame
     return frames, not open_ended and frames < size // frame
 
 
-def _format(content: bytes) -> Format:
+def _format(content: bytes, order: Literal["<", ">"]) -> Format:
     if len(content) < 16:
         raise ValueError("the file ends too early")
-    number, channels, rate, _, frame, bits = struct.unpack("<HHIIHH", content[:16])
+    number, channels, rate, _, frame, bits = struct.unpack(f"{order}HHIIHH", content[:16])
     plain = number == PCM
     if number == EXTENSIBLE:
         if len(content) < 40:
             raise ValueError(f"the file does not say how its samples are stored, as its kind (65534) must: {ADVICE}")
-        number = int.from_bytes(content[24:26], "little") if content[26:40] == OF_A_NUMBER else EXTENSIBLE
+        known, *ending = struct.unpack(f"{order}IHH8s", content[24:40])
+        number = known if tuple(ending) == OF_A_NUMBER else EXTENSIBLE
     if number not in (PCM, FLOAT):
         name = OTHERS.get(number, "something else")
         raise ValueError(f"samples must be PCM or floating-point numbers: the file holds {name} ({number}); {ADVICE}")
@@ -164,4 +176,4 @@ def _format(content: bytes) -> Format:
     # Plain PCM is read whatever it says of its frames, as by others: there the number is never needed.
     if not plain and frame != channels * width:
         raise ValueError(f"a frame must have {channels * width} bytes, {bits} bits a channel: it has {frame}; {ADVICE}")
-    return Format(rate, channels, width, number == FLOAT)
+    return Format(rate, channels, width, number == FLOAT, order)

@@ -24,7 +24,7 @@ from sincere.embeddings.arrays import (
 )
 from sincere.embeddings.thumbnails import SIDE, thumbnails_of
 from sincere.errors import InputError, OptionError
-from sincere.runs.files import TEMPORARY, explained_write, sync_folder
+from sincere.runs.files import replaced
 from sincere.tables import amount
 
 Samples = TypeVar("Samples", np.ndarray, tuple[str, ...])
@@ -188,17 +188,11 @@ class EmbeddingSet:
         if self.samples is not None:
             arrays["samples"] = np.array(self.samples, dtype=np.str_)
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(path.name + TEMPORARY)
-        with explained_write(path, sum(array.nbytes for array in arrays.values())):
-            try:
-                with beside.open("wb") as file:
-                    np.savez(file, **arrays)  # type: ignore[arg-type]  # its `allow_pickle` catches the dictionary
-                    file.flush()
-                    os.fsync(file.fileno())
-                beside.replace(path)
-            finally:
-                beside.unlink(missing_ok=True)
-            sync_folder(path.parent)
+        size = sum(array.nbytes for array in arrays.values())
+        with replaced(path, size) as beside, beside.open("wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]  # its `allow_pickle` catches the dictionary
+            file.flush()
+            os.fsync(file.fileno())
         return path
 
     def subset(self, indices: object) -> "EmbeddingSet":

@@ -118,6 +118,8 @@ def load(run: str | Path, *, device: torch.device | str | None = None) -> Loaded
         device: where the model shall live.
     """
     folder = RunFolder(Path(run))
+    if folder.path.is_file():
+        raise InputError(f"a model is loaded from the folder of its run: {folder.path} is a file. Name its folder.")
     if not folder.path.is_dir():
         raise InputError(f"there is no folder {folder.path}.")
     if not folder.finished:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, hub, nn
 
 from sincere.checks import check_choice, check_flag, did_you_mean, imported_factory, shape_of
-from sincere.encoders.shapes import IMAGE, check_batch, check_shape, check_whole
+from sincere.encoders.shapes import IMAGE, check_batch, check_shape, check_state, check_whole
 from sincere.errors import InputError, OptionError
 
 FIXED_SIZE = (
@@ -85,6 +85,7 @@ def from_factory(name: str, shape: tuple[int, ...], *, whole_numbers: bool, **op
     network = made_by(name, factory, tuple(shape), **options)
     if not isinstance(network, nn.Module):
         raise OptionError(f"{name} must return a torch.nn.Module: got {type(network).__name__}.")
+    check_state(name, network)
     known = getattr(network, "feature_dim", None)
     if isinstance(known, int):
         check_whole(f"feature_dim of what {name} returns", known)

@@ -2,7 +2,7 @@
 
 from numbers import Integral
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from sincere.checks import shape_of
 from sincere.errors import InputError, OptionError
@@ -28,6 +28,8 @@ def check_batch(
     encoder: str, inputs: Tensor, expected: tuple[int | str, ...], *, floating: bool = True, least: int = 1
 ) -> None:
     """A batch (b, …) of samples; a name in `expected` stands for any size from `least` on."""
+    if not isinstance(inputs, Tensor):  # an encoder of somebody else's may return anything
+        raise InputError(f"{encoder} takes a tensor: got {type(inputs).__name__}. An encoder must return one.")
     fits = inputs.ndim == len(expected) + 1 and all(
         isinstance(wanted, str) or size == wanted for size, wanted in zip(inputs.shape[1:], expected, strict=False)
     )
@@ -43,6 +45,16 @@ def check_batch(
             f"{encoder} takes a batch of shape (b, {', '.join(map(str, expected))}), {' and '.join(named)} at least "
             f"{least}: got {shape_of(inputs)}."
         )
+
+
+def check_state(encoder: str, network: nn.Module) -> None:
+    """Tensors alone can be saved, and the first checkpoint, after hours of training, is late to hear of others."""
+    for key, value in network.state_dict().items():
+        if not isinstance(value, Tensor):
+            raise OptionError(
+                f"{encoder} must keep its state in tensors, as a run saves nothing else: {key!r} of its state_dict is "
+                f"a {type(value).__name__}. Register it as a buffer, or leave get_extra_state out."
+            )
 
 
 def check_whole(name: str, value: object, least: int = 1, most: int = WIDEST) -> None:

@@ -1,15 +1,17 @@
 """Files that are either whole or as they were: written beside, made durable, then renamed into place."""
 
+import errno
 import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from sincere.errors import InputError
 
+ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of a disk, a user or a process that may not write more
 TEMPORARY = ".unfinished"  # what a killed process may leave behind; the next write or resume clears it away
 
 
@@ -19,15 +21,52 @@ class WriteError(OSError):
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write `content` so that a reader, or a power cut, finds the old file or the new one and nothing between."""
+    with replaced(path, len(content)) as beside:
+        write_durably(beside, content)
+
+
+@contextmanager
+def replaced(path: Path, size: int) -> Iterator[Path]:
+    """Where to write what will be at `path`: once the block is through, it takes that name; else it goes away."""
     beside = path.with_name(path.name + TEMPORARY)
-    with explained_write(path, len(content)):
+    with explained_write(path, size), _turn(beside):
         try:
-            write_durably(beside, content)
+            yield beside
             os.replace(beside, path)
-        except OSError:
+        except BaseException:
             beside.unlink(missing_ok=True)
             raise
         sync_folder(path.parent)
+
+
+@contextmanager
+def _turn(beside: Path) -> Iterator[None]:
+    """Let one process at a time write `beside`: another would write into it, or rename what is half written.
+
+    Where the system has no such locks (Windows, some network disks) nobody waits.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    while True:
+        handle = os.open(beside, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            with suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            if _is_at(handle, beside):  # or else the one that we waited for has renamed it
+                yield
+                return
+        finally:
+            os.close(handle)
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def write_durably(path: Path, content: bytes) -> None:
@@ -51,17 +90,20 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def explained_write(path: Path, size: int) -> Iterator[None]:
-    """Turn the system's error into one that says how much room was needed and what to do."""
+    """Turn the system's error into one that says what to do, and how much room was needed where that is the reason."""
     try:
         yield
     except OSError as error:
-        there = next(place for place in path.absolute().parents if place.exists())
-        free = shutil.disk_usage(there).free
+        needs, advice = "", "mend that, or name another place"
+        if error.errno in ROOM:
+            there = next(place for place in path.absolute().parents if place.exists())
+            free = shutil.disk_usage(there).free
+            needs = f" It needs {_megabytes(size)}, and {_megabytes(free)} are free on that disk."
+            advice = "make room"
         raise WriteError(
             error.errno,
-            f"could not write {path}: {error.strerror or error}. It needs {_megabytes(size)}, and {_megabytes(free)} "
-            "are free on that disk. What was there before is intact: make room (or mend the folder), then run the same "
-            "command again; a training run goes on by resume=True.",
+            f"could not write {path}: {error.strerror or error}.{needs} What was there before is intact: {advice}, "
+            "then run the same command again; a training run goes on by resume=True.",
         ) from error
 
 

@@ -69,14 +69,21 @@ def digest_of(content: bytes) -> str:
 
 
 def load_into(module: torch.nn.Module, tensors: Mapping[str, Tensor], path: Path | str) -> None:
-    """Give a module its weights; every name and shape must match."""
+    """Give a module its weights; every name and shape must match, and whole numbers are no fractions."""
     own = module.state_dict()
     missing, extra = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
-    shapes = [name for name in own.keys() & tensors.keys() if own[name].shape != tensors[name].shape]
-    if missing or extra or shapes:
+    both = own.keys() & tensors.keys()
+    shapes = [name for name in both if own[name].shape != tensors[name].shape]
+    kinds = [name for name in both if own[name].is_floating_point() != tensors[name].is_floating_point()]
+    if missing or extra or shapes or kinds:
         found = [
             f"{what}: {', '.join(names[:3])}" + (" …" if len(names) > 3 else "")
-            for what, names in (("missing", missing), ("not in the model", extra), ("of another shape", sorted(shapes)))
+            for what, names in (
+                ("missing", missing),
+                ("not in the model", extra),
+                ("of another shape", sorted(shapes)),
+                ("whole numbers for fractions, or the reverse", sorted(kinds)),
+            )
             if names
         ]
         raise InputError(
