@@ -6,6 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
+import sincere
+import sincere.functional
+import sincere.geometry
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -33,6 +37,20 @@ def test_figures_of_the_pages_are_those_of_the_results(monkeypatch):
     if rows := readme_table.gpu_rows():
         run = f"<dc:description>run {rows[0]['run']}</dc:description>"
         assert run in readme_table.CHART.with_suffix(".svg").read_text(), again
+
+
+def test_every_public_name_is_listed(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    import write_api
+
+    page = write_api.PAGE.read_text(encoding="utf-8")
+    assert page == write_api.page(), "run `python docs/write_api.py`"
+    for module in (sincere, sincere.functional, sincere.geometry):
+        for name in module.__all__:
+            assert f"\n- **`{name}`**" in page
+    packages = {path.parent.name for path in (ROOT / "src" / "sincere").glob("*/__init__.py")}
+    listed = {name.split(".")[1] for name in write_api.PACKAGES if "." in name}
+    assert packages - listed == {"cli", "losses"}, "a new package is named in docs/write_api.py"
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=lambda p: p.name)
