@@ -418,10 +418,12 @@ def test_fast_forms_have_the_papers_settings_and_a_small_network(tmp_path, monke
 
 def test_the_readmes_cosines_are_those_that_were_measured():
     """The sentence above the picture of both spaces is written by hand."""
-    kept = ClaimResult.from_json((ROOT / "reproduce" / "figure-2" / "fast.json").read_text(encoding="utf-8"))
-    between = {one.what: f"{one.value:.2f}".replace("-", "−") for one in kept.measured}
-    sentence = f"with SupCon the mean cosine between classes is {between['SupCon between']}"
-    assert f"{sentence}, with SINCERE {between['SINCERE between']}," in (ROOT / "README.md").read_text(encoding="utf-8")
+    kept = ClaimResult.from_json((ROOT / "reproduce" / "figure-2" / "full.json").read_text(encoding="utf-8"))
+    cosine = {one.what: f"{one.value:.2f}".replace("-", "−") for one in kept.measured}
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    between = f"with SupCon the mean cosine between classes is {cosine['SupCon between']}"
+    assert f"{between}, with SINCERE {cosine['SINCERE between']}." in readme
+    assert f"Within classes it is {cosine['SupCon within']} and {cosine['SINCERE within']}:" in readme
 
 
 def test_the_page_of_the_set_loss_has_the_figures_of_its_claim():
