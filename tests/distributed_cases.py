@@ -4,6 +4,7 @@ python tests/distributed_cases.py FOLDER     everything, by two processes and by
 """
 
 import json
+import math
 import os
 import signal
 import sys
@@ -301,6 +302,19 @@ def calls_that_differ(rank: int) -> dict[str, Callable[[], Tensor]]:
         "the number of columns of the labels": lambda: SF.sincere(z, hot, gather=True),
         "the type of the labels": lambda: SF.soft_label(z, soft_labels, gather=True),
         "reduction must": lambda: SF.sincere(z, labels, reduction="mean" if first else "class_mean", gather=True),
+        "similarity must": lambda: SF.sincere(z, labels, similarity="dot" if first else "cosine", gather=True),
+        "positives must": lambda: SF.sincere(z, hot[:, :2], positives="any" if first else "jaccard", gather=True),
+        "ignore_label must": lambda: SF.sincere(z, labels, ignore_label=-1 if first else 0, gather=True),
+        "ignored_as_negatives must": lambda: SF.sincere(z, labels, ignored_as_negatives=first, gather=True),
+        "temperature must be the same on all processes with gather=True: 0.1 on process 0, 0.2": lambda: SF.sincere(
+            z, labels, temperature=0.1 if first else 0.2, gather=True
+        ),
+        "drifts apart unless its gradient is averaged": lambda: SF.sincere(
+            z, labels, temperature=torch.tensor(0.1 if first else 0.1001, requires_grad=True), gather=True
+        ),
+        "no positive number on process 0": lambda: SF.sincere(
+            z, labels, temperature=torch.tensor(math.nan if first else 0.1), gather=True
+        ),
         "include_batch": lambda: SF.sincere(z, labels, z, labels, include_batch=first, gather=True),
     }
 

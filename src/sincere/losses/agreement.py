@@ -5,6 +5,7 @@ So each process tells the others in one short message what it brings, and where 
 """
 
 from collections.abc import Iterator
+from math import exp, inf, log
 from typing import NamedTuple, get_args
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from sincere.errors import InputError
 from sincere.losses.gather import numbers_of_all, world_size
 from sincere.losses.options import Settings
-from sincere.types import Reduction
+from sincere.types import Positives, Reduction, SimilarityName
 
 DTYPES = (
     torch.float32,
@@ -27,6 +28,11 @@ DTYPES = (
 )
 TYPE_NAMES = ("another type", *(str(dtype) for dtype in DTYPES))
 NO_OR_YES = ("no", "yes")
+LEARNED = (
+    " One that is learned drifts apart unless its gradient is averaged: make the loss a part of the model that DDP "
+    "wraps, or wrap it too."
+)
+NO_NUMBER = 10**12  # for a temperature that has run away
 NOTHING = -1  # where there are no contrasts, nothing is to be said of them
 
 
@@ -37,9 +43,24 @@ class Fact(NamedTuple):
     number: int
     choices: tuple[str, ...] = ()  # what the numbers 0, 1, 2, … stand for
     advice: str = ""
+    slack: int = 0  # numbers that are no farther apart are the same
 
     def shown(self, number: int) -> str:
         return self.choices[number] if self.choices and number >= 0 else str(number)
+
+
+class Temperature(Fact):
+    """As millionths of its logarithm. Copies that are learned alike may differ by rounding; those that drift apart
+    differ by more sooner or later."""
+
+    @classmethod
+    def of(cls, temperature: float | Tensor) -> "Temperature":
+        value = float(temperature.detach()) if isinstance(temperature, Tensor) else temperature
+        number = round(1e6 * log(value)) if 0 < value < inf else NO_NUMBER
+        return cls("temperature", number, advice=LEARNED, slack=100)
+
+    def shown(self, number: int) -> str:
+        return "no positive number" if number == NO_NUMBER else f"{exp(number / 1e6):.6g}"
 
 
 def rows_of_all(
@@ -57,7 +78,7 @@ def rows_of_all(
     everybody = numbers_of_all([*rows, *(fact.number for fact in facts)], embeddings.device)
     own, other, *columns = (list(column) for column in zip(*everybody, strict=True))
     for fact, numbers in zip(facts, columns, strict=True):
-        if len(set(numbers)) > 1:
+        if max(numbers) - min(numbers) > fact.slack:
             came = ", ".join(f"{fact.shown(n)} on process {_named(n, numbers)}" for n in dict.fromkeys(numbers))
             raise InputError(f"{fact.name} must be the same on all processes with gather=True: {came}.{fact.advice}")
     return own, other
@@ -70,10 +91,17 @@ def _named(number: int, numbers: list[int]) -> str:
 
 
 def _facts_of_call(contrasts: tuple[Tensor, Tensor] | None, settings: Settings) -> Iterator[Fact]:
-    reductions = get_args(Reduction)
+    reductions, positives = get_args(Reduction), get_args(Positives)
+    similarities = (*get_args(SimilarityName), "a function of the caller's")
+    similarity = settings.similarity if isinstance(settings.similarity, str) else similarities[-1]
     yield Fact("whether contrasts are given", int(contrasts is not None), NO_OR_YES)
     yield Fact("reduction", reductions.index(settings.reduction), reductions)
+    yield Fact("similarity", similarities.index(similarity), similarities)
+    yield Fact("positives", positives.index(settings.positives), positives)
+    yield Fact("ignore_label", int(settings.ignore_label))
+    yield Fact("ignored_as_negatives", int(settings.ignored_as_negatives), NO_OR_YES)
     yield Fact("include_batch", int(settings.include_batch), NO_OR_YES)
+    yield Temperature.of(settings.temperature)
     yield _fact_of_gradient("weights", settings.weights)
     yield _fact_of_gradient("temperature or similarity", *_learned_by_loss(settings))
 
