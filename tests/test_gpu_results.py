@@ -122,7 +122,6 @@ def test_the_chart_is_drawn_in_light_and_dark(tmp_path):
         assert f'[style*="fill: {light}"] {{ fill: {dark} !important }}' in text
     for light in ("#0072b2", "#d55e00", gpu_chart.INK, gpu_chart.PAPER):
         assert f'style="fill: {light}' in text
-    assert (tmp_path / "chart.png").stat().st_size > 10_000
 
 
 def test_the_search_page_shows_the_kept_rows():
@@ -131,13 +130,15 @@ def test_the_search_page_shows_the_kept_rows():
     assert search_page.page() == search_page.PAGE.read_text(encoding="utf-8")
 
 
-def test_the_training_page_tells_the_kept_times_of_an_epoch():
+def test_the_kept_times_of_an_epoch_are_told():
+    """Those of the recipes on the page of training, others on that of the benchmarks."""
     kept = (BENCHMARKS / "results" / "NVIDIA-H200" / "epoch_speed.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(kept.splitlines())
     times = [row["epoch_s"] for row in rows if row["run"].startswith("sincere-cifar10")]
-    page = (BENCHMARKS.parent / "docs" / "training.md").read_text(encoding="utf-8")
+    pages = [BENCHMARKS.parent / "docs" / "training.md", BENCHMARKS / "README.md"]
+    told = "".join(page.read_text(encoding="utf-8") for page in pages)
     assert len(times) >= 3
-    assert all(f"{float(time):g} s" in page for time in times)
+    assert all(f"{float(time):g} s" in told for time in times)
 
 
 def test_the_page_of_the_set_loss_tells_the_kept_times():
