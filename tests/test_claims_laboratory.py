@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from sincere.claims import CLAIMS, kept_results
+from sincere.claims import CLAIMS, experiments, kept_results
 from sincere.claims.claim import Conditions, Outcome
 from sincere.claims.experiments import Experiment, few_digits
 from sincere.claims.laboratory import Laboratory
@@ -60,6 +60,17 @@ def test_long_runs_can_be_kept_as_soon_as_each_is_done(arrays, tmp_path):
         done = one.run("sincere", 0)
         assert done.folder.evaluation.exists() == (form == "full")
     assert lighten(done.folder.path, tmp_path / "light").is_dir()
+
+
+@pytest.mark.parametrize(("place", "told"), [("cpu", True), ("cuda", False)])
+def test_long_runs_on_a_cpu_are_announced_before_they_begin(arrays, tmp_path, monkeypatch, place, told):
+    """And only where something is to be trained."""
+    monkeypatch.setattr(experiments, "device_for", lambda name: torch.device(place))
+    for expected in (told, False):
+        said = []
+        conditions = Conditions("full", 0, Laboratory(tmp_path, "off"), say=said.append)
+        Experiment("blobs", "blobs", (0,), config(arrays), "linear", conditions).run("sincere", 0)
+        assert said == ["run blobs-sincere-0", *([experiments.SLOW] if expected else [])]
 
 
 ASKED = EvaluationOptions(methods=METHODS, draws=100)

@@ -16,10 +16,15 @@ from sincere.evaluate.options import Method
 from sincere.recipes.cifar import AT_ONCE, LossName, paper
 from sincere.recipes.demo import demo_configs
 from sincere.train import EncoderConfig, LossConfig, TrainConfig
+from sincere.train.processes import device_for
 
 QUICK_SEEDS = 3
 FAST_EPOCHS = 40
 BOTH: tuple[LossName, ...] = ("sincere", "supcon")
+SLOW = (
+    "There is no GPU here. On a CPU this run takes hours in the fast form and days in the full one; Ctrl-C saves it, "
+    "and the same command goes on with it. Runs that are kept with the project are found in reproduce/ of a checkout."
+)
 
 
 @dataclass(frozen=True)
@@ -47,8 +52,11 @@ class Experiment:
 
     def variant(self, name: str, config: TrainConfig) -> Trained:
         """Trained with any other settings, under a name of its own."""
-        self.conditions.say(f"run {self.folder_of(name)}")
-        run = self.conditions.laboratory.trained(self.folder_of(name), config)
+        folder, laboratory = self.folder_of(name), self.conditions.laboratory
+        self.conditions.say(f"run {folder}")
+        if self.conditions.on_cifar and laboratory.found(folder, config) is None and device_for("auto").type == "cpu":
+            self.conditions.say(SLOW)
+        run = laboratory.trained(folder, config)
         if self.conditions.on_cifar:
             self.evaluation(run)  # now, not after the next run: only what is evaluated can be made light
         return run

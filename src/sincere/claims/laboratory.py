@@ -145,13 +145,19 @@ class Laboratory:
         self.used.append(found.folder)
         return found
 
-    def _trained(self, name: str, config: TrainConfig, data: Splits | None) -> Trained:
+    def found(self, name: str, config: TrainConfig) -> Trained | None:
+        """The run of this name and configuration, if nothing has to be trained for it."""
         run = RunFolder(self.folder / name)
-        if not run.started and (kept := self.light_run(name, config)) is not None:
-            return kept
+        if not run.started:
+            return self.light_run(name, config)
+        known = TrainConfig.load(run.path)
+        return Trained(run) if run.finished and not known.differences(as_begun(config, known)) else None
+
+    def _trained(self, name: str, config: TrainConfig, data: Splits | None) -> Trained:
+        if (found := self.found(name, config)) is not None:
+            return found
+        run = RunFolder(self.folder / name)
         begun = as_begun(config, TrainConfig.load(run.path)) if run.started else config
-        if run.finished and not TrainConfig.load(run.path).differences(begun):
-            return Trained(run)
         if begun != config and data is None:
             data = opened(config.data)
         done = train(begun, run=run.path, resume=True, data=data, show=self.show)
