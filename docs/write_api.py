@@ -94,7 +94,6 @@ def arguments(thing: Any) -> str:
     plain = [
         one.replace(annotation=inspect.Parameter.empty, default=shown(one.default))
         for one in signature.parameters.values()
-        if not one.name.startswith("_")
     ]
     return str(inspect.Signature(plain))
 

@@ -276,6 +276,17 @@ def check_transform(rank: int, world: int) -> str | None:
     return None if torch.allclose(mine / world, expected[part], rtol=1e-11, atol=1e-13) else "torch.func: differs"
 
 
+class Bilinear(nn.Module):
+    """A similarity that is learned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.form = nn.Parameter(torch.eye(DIM, dtype=torch.float64))
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        return a @ self.form @ b.T
+
+
 def calls_that_differ(rank: int) -> dict[str, Callable[[], Tensor]]:
     """What one process must not do unlike the others, by the words that all of them must hear."""
     z, labels = torch.randn(4, DIM, dtype=torch.float64, requires_grad=True), torch.tensor([0, 1, 0, 1])
@@ -296,6 +307,9 @@ def calls_that_differ(rank: int) -> dict[str, Callable[[], Tensor]]:
         ),
         "whether temperature or similarity need a gradient": lambda: SF.sincere(
             z.detach(), labels, temperature=torch.tensor(0.1, dtype=torch.float64, requires_grad=first), gather=True
+        ),
+        "temperature or similarity need a gradient must be the same": lambda: SF.sincere(
+            z.detach(), labels, similarity=Bilinear().requires_grad_(first), gather=True
         ),
         "whether contrasts are given": lambda: SF.sincere(z, labels, *contrasts, gather=True),
         "the number of columns": lambda: SF.sincere(z, labels if first else hot, gather=True),
@@ -332,8 +346,18 @@ def check_differences_are_refused_by_all(rank: int, world: int) -> str | None:
     return None
 
 
+def check_rounding_is_no_difference(rank: int, world: int) -> str | None:
+    """Copies of a temperature that are learned alike may end in other digits; processes go on together."""
+    torch.manual_seed(0)
+    z, labels = torch.randn(3 * world, DIM, dtype=torch.float64), torch.tensor([0, 1, 2] * world)
+    part, options = slice(3 * rank, 3 * rank + 3), {"temperature": 0.1 * (1 + 1e-5 * rank)}
+    found = SF.sincere(z[part], labels[part], gather=True, **options)
+    return None if abs(found - SF.sincere(z, labels, temperature=0.1)) < 1e-2 else "temperatures almost alike: differs"
+
+
 CHECKS = (
     check_none_reduction,
+    check_rounding_is_no_difference,
     check_queue,
     check_cached_backward,
     check_cached_backward_without_samples,

@@ -80,6 +80,11 @@ def test_labels_as_data_sets_of_others_have_them(labels):
     assert dealt(ClassBatches(labels, batch_size=12, seed=3), 0) == dealt(KINDS["classes"](), 0)
 
 
+def test_truth_values_are_two_classes():
+    even = LABELS % 2 == 0
+    assert dealt(ClassBatches(even, batch_size=12), 0) == dealt(ClassBatches(even.long(), batch_size=12), 0)
+
+
 @pytest.mark.parametrize("labels", [["cat", "dog"] * 4, np.zeros(8), [[0, 1], [1, 0]], [0.5, 1.5], [[0], [0, 1]], None])
 def test_what_is_no_class_is_refused(labels):
     with pytest.raises(InputError, match="labels must be whole numbers, one per sample: got"):

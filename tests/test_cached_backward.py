@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -37,9 +38,42 @@ def test_equals_the_whole_batch_with_dropout_replayed(chunk_size):
     assert torch.equal(torch.rand(3), noise_after)  # and leaves the generator where one pass would
 
 
-def test_autocast_around_it_does_not_lower_the_precision_of_the_loss():
+def test_noise_of_the_loss_is_drawn_once():
+    """And the generator is left behind it, though the encoder's noise was replayed since."""
+    encoder, inputs = nn.Sequential(nn.Linear(6, 4), nn.Dropout(0.3)), torch.randn(17, 6)
+
+    def loss(z):
+        return SF.sincere(z + 0.1 * torch.randn(17, 4), LABELS)
+
+    torch.manual_seed(1)
+    expected = loss(torch.cat([encoder(part) for part in inputs.split(5)])).item()
+    noise_after = torch.rand(3)
+    torch.manual_seed(1)
+    value = cached_backward(encoder, inputs, loss, chunk_size=5)
+    assert value.item() == pytest.approx(expected, rel=1e-5)
+    assert torch.equal(torch.rand(3), noise_after)
+
+
+def test_it_computes_gradients_where_they_are_switched_off():
+    encoder, x = nn.Linear(3, 2), torch.randn(17, 3)
+    cached_backward(encoder, x, lambda z: SF.sincere(z, LABELS), chunk_size=np.int64(4))
+    expected, _ = gradients(encoder)
+    encoder.zero_grad()
+    with torch.no_grad():
+        cached_backward(encoder, x, lambda z: SF.sincere(z, LABELS), chunk_size=4)
+    assert torch.equal(encoder.weight.grad, expected)
+
+
+class Exact(nn.Linear):
+    def forward(self, x):
+        with torch.autocast("cpu", enabled=False):
+            return super().forward(x.float())
+
+
+@pytest.mark.parametrize("last", [nn.Linear, Exact])
+def test_autocast_around_it_does_not_lower_the_precision_of_the_loss(last):
     """Autocast is on while it runs, backward passes and all; in one chunk it is the same computation."""
-    encoder, inputs = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4)), torch.randn(17, 6)
+    encoder, inputs = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), last(8, 4)), torch.randn(17, 6)
 
     def loss(z):
         return SF.sincere(z, LABELS, backend="dense")
@@ -73,6 +107,31 @@ def test_an_encoder_that_gives_another_number_of_rows_is_refused_before_the_loss
         cached_backward(Stacked(), torch.randn(17, 3), lambda z: loss(z, LABELS), chunk_size=5)
     assert linear.weight.grad is None
     assert loss.log_temperature.grad is None
+
+
+class Returns(nn.Module):
+    def __init__(self, output):
+        super().__init__()
+        self.output = output
+
+    def forward(self, *inputs):
+        return self.output
+
+
+@pytest.mark.parametrize(
+    ("encoder", "inputs", "message"),
+    [
+        (nn.Linear(3, 2), [torch.ones(5, 3), torch.ones(4, 3)], r"same number of samples in each tensor: got \[5, 4\]"),
+        (nn.Linear(3, 2), torch.tensor(1.0), "tensors whose first dimension is the batch"),
+        (nn.Linear(3, 2), [torch.tensor(1.0)], "tensors whose first dimension is the batch"),
+        (nn.Linear(3, 2), [], "tensors whose first dimension is the batch"),
+        (Returns((torch.ones(5, 2),)), torch.ones(5, 3), "must return embeddings, a tensor: got tuple"),
+        (Returns(torch.tensor(1.0)), torch.ones(5, 3), r"expected 5 rows for a chunk of 5 samples, got \(\)"),
+    ],
+)
+def test_what_is_no_batch_and_what_are_no_embeddings(encoder, inputs, message):
+    with pytest.raises(InputError, match=message):
+        cached_backward(encoder, inputs, lambda z: z.sum(), chunk_size=5)
 
 
 @pytest.mark.parametrize("chunk_size", [0, 2.5, "4", True])
@@ -229,14 +288,20 @@ def test_noise_is_kept_of_the_device_that_the_encoder_moves_its_inputs_to(monkey
     monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: given_back.append((state, device)))
     encoder = SimpleNamespace(
         parameters=lambda: [SimpleNamespace(is_cuda=True, device="cuda:1")],
-        buffers=lambda: [SimpleNamespace(is_cuda=False, device="cpu")],
+        buffers=lambda: [SimpleNamespace(is_cuda=on_gpu, device=f"cuda:{2 * on_gpu}") for on_gpu in (False, True)],
     )
     _RandomState(encoder, torch.randn(3, 2)).restore()
-    assert asked == ["cuda:1"]
-    assert given_back == [("state of cuda:1", "cuda:1")]
+    assert sorted(asked) == ["cuda:1", "cuda:2"]
+    assert sorted(given_back) == [("state of cuda:1", "cuda:1"), ("state of cuda:2", "cuda:2")]
 
 
 def test_a_function_is_no_encoder():
     layer = torch.nn.Linear(3, 2)
     with pytest.raises(InputError, match=r"encoder must be an nn\.Module, .*: got function\. For a function, write"):
         cached_backward(lambda rows: layer(rows), torch.ones(4, 3), lambda z: z.sum(), chunk_size=2)
+
+
+def test_a_loss_in_the_place_of_inputs_is_told_the_order():
+    inputs = torch.ones(4, 2)
+    with pytest.raises(InputError, match=r"got function\. The order is encoder, inputs, loss\."):
+        cached_backward(torch.nn.Linear(2, 2), lambda z: z.sum(), inputs, chunk_size=2)

@@ -286,8 +286,16 @@ def test_too_few_samples_for_a_share(tmp_path):
 def test_a_class_of_one_sample_is_said(tmp_path):
     (tmp_path / "t.csv").write_text(GOOD + "a lonely text,c\n")
     splits = open_data(tmp_path / "t.csv", validation_share=0)
-    assert "1 class has one sample to train on, so no positive: c." in splits.note
+    assert "1 class has one sample to train on, and no positive but views of it: c." in splits.note
     assert splits.train.class_counts()[2] == 1
+
+
+def test_classes_that_differ_in_capitals_alone_are_said(tmp_path):
+    """A messy table has Refund and refund; of an alphabet, A and a are two classes."""
+    (tmp_path / "t.csv").write_text("text,label\n" + "some words,Refund\nother words,refund\nmore words,card\n" * 5)
+    assert "classes differ in capitals alone: 'Refund' and 'refund'." in " ".join(open_data(tmp_path / "t.csv").note)
+    (tmp_path / "t.csv").write_text("text,label\n" + "some words,A\nother words,a\n" * 5)
+    assert not any("capitals" in note for note in open_data(tmp_path / "t.csv").note)
 
 
 @pytest.mark.parametrize("largest", [np.uint64(2**63 + 1), np.inf, 1e30])

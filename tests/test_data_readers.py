@@ -14,11 +14,11 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 from sklearn.datasets import load_digits
 
 from data_files import write_idx, write_images
-from sincere.data import open_data, read_data
+from sincere.data import images, open_data, read_data
 from sincere.errors import InputError, OptionError
 
 RNG = np.random.default_rng(0)
@@ -178,6 +178,88 @@ def test_images_of_all_sizes_come_to_a_square(tmp_path):
         for i, (height, width) in enumerate(some):
             Image.new("RGB", (width, height), (i, 90, 0)).save(tmp_path / name / f"{i}.png")
     assert read_data(tmp_path)[0].form.shape == (3, 30, 30)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shape"),
+    [
+        ([(40, 30), (40, 30), (20, 50), (24, 60)], (40, 30)),  # half of them are enough
+        ([(100, 300)] * 4, (100, 300)),  # the shorter side decides what is too large
+    ],
+)
+def test_the_most_common_size_is_kept(tmp_path, sizes, shape):
+    for i, (height, width) in enumerate(sizes):
+        (tmp_path / "ab"[i % 2]).mkdir(exist_ok=True)
+        Image.new("RGB", (width, height), (i, 90, 0)).save(tmp_path / "ab"[i % 2] / f"{i}.png")
+    assert read_data(tmp_path)[0].form.shape == (3, *shape)
+
+
+@pytest.mark.parametrize(("largest", "words"), [(255, "255 is taken for white"), (4095, "they are dark"), (4096, None)])
+def test_the_largest_value_of_32_bits_decides_what_is_said(tmp_path, largest, words):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        Image.fromarray(np.array([[0, largest]], np.int32)).save(tmp_path / name / "1.tif")
+    data, notes = read_data(tmp_path)
+    assert data.inputs.max() == (255 if largest == 255 else largest // 257)
+    assert len(notes) == (words is not None)
+    assert words is None or words in notes[0]
+
+
+@pytest.mark.parametrize(("mode", "channels"), [("1", 1), ("L", 1), ("LA", 1), ("P", 3), ("RGB", 3)])
+def test_grey_is_what_has_no_colour(tmp_path, mode, channels):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        Image.new(mode, (6, 4)).save(tmp_path / name / "1.png")
+    grey = read_data(tmp_path)[0]
+    assert grey.form.shape == (channels, 4, 6)
+    write_images(tmp_path / "colour", {"a": 2, "b": 1}, size=(4, 6))
+    _, notes = read_data(tmp_path / "colour", form=grey.form)
+    assert notes == (() if channels == 3 else ("3 of 3 images lost their colour, as most have none.",))
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_every_way_to_hold_a_camera(tmp_path, orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        Image.fromarray(RNG.integers(0, 256, (10, 20, 3), np.uint8)).save(tmp_path / name / "1.png", exif=exif)
+    data, notes = read_data(tmp_path)
+    seen = [np.asarray(ImageOps.exif_transpose(Image.open(path))) for path in data.shown]
+    np.testing.assert_array_equal(data.inputs.permute(0, 2, 3, 1).numpy(), seen)
+    assert not notes, "nothing was scaled"
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg"])
+def test_files_are_scaled_like_by_pillow(tmp_path, suffix):
+    """A JPEG is decoded at a fraction of its size, and loses nothing that would be seen."""
+    detail = 40 * np.sin(np.arange(600) / 4) + 128
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        pixels = np.stack([detail[:, None] + 0 * detail, detail + 0 * detail[:, None], np.full((600, 600), 60)], axis=2)
+        Image.fromarray(pixels.astype(np.uint8)).save(tmp_path / name / f"1.{suffix}")
+    data, _ = read_data(tmp_path, image_size=100)
+    for path, found in zip(data.shown, data.inputs, strict=True):
+        whole = ImageOps.fit(Image.open(path).convert("RGB"), (100, 100), Image.Resampling.BICUBIC)
+        off = np.abs(found.permute(1, 2, 0).numpy().astype(float) - np.asarray(whole, float))
+        assert off.max() <= (0 if suffix == "png" else 6)
+
+
+def test_floating_point_pixels_are_refused(tmp_path):
+    write_images(tmp_path, {"a": 2, "b": 2})
+    Image.fromarray(np.full((6, 5), 0.5, np.float32)).save(tmp_path / "a" / "deep.tif")
+    with pytest.raises(InputError, match=r"deep\.tif \(holds floating-point pixels: save it with 8 bits"):
+        read_data(tmp_path)
+
+
+def test_too_little_memory_is_no_broken_file(tmp_path, monkeypatch):
+    def full(*_):
+        raise MemoryError
+
+    write_images(tmp_path, {"a": 2, "b": 2})
+    monkeypatch.setattr(images, "_pixels", full)
+    with pytest.raises(MemoryError):
+        read_data(tmp_path, unreadable="skip")
 
 
 def test_a_large_photograph_is_taken_small(tmp_path):

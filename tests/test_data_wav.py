@@ -143,16 +143,27 @@ ODD = {
     "junk is odd": (riff(part(b"JUNK", b"abc"), FORM, part(b"data", CONTENT)), 30, False),
     "filled up with a letter": (riff(part(b"JUNK", b"abc", pad=b"x"), FORM, part(b"data", CONTENT)), 30, False),
     "says no length of a frame": (riff(FORM[:20] + b"\0\0" + FORM[22:], part(b"data", CONTENT)), 30, False),
+    "12 bits in two bytes": (riff(FORM[:22] + b"\x0c\0", part(b"data", CONTENT)), 30, False),
 }
 NEW = {
     "RF64": (rf64(FORM, part(b"data", CONTENT, size=2**32 - 1), LISTED, of_samples=120), 30, False),
     "BW64": (rf64(FORM, part(b"data", CONTENT), LISTED, of_samples=120, name=b"BW64"), 30, False),
     "RF64, cut off": (rf64(FORM, part(b"data", CONTENT, size=2**32 - 1), of_samples=120)[:-50], 17, True),
     "RF64, far too short": (rf64(FORM, part(b"data", CONTENT, size=2**32 - 1), of_samples=2**33), 30, True),
+    "RF64 whose lengths are no lengths": (
+        b"RF64" + riff(part(b"ds64", b"abc"), FORM, part(b"data", CONTENT, size=2**32 - 1), size=2**32 - 1)[4:],
+        30,
+        False,
+    ),
     "zeros for lengths": (riff(FORM, part(b"data", CONTENT, size=0), size=0), 30, False),
     "lengths of an empty file": (riff(LISTED, FORM, part(b"data", CONTENT, size=0), size=60), 30, False),
     "zero for samples alone": (riff(FORM, part(b"data", CONTENT, size=0), size=2**32 - 1), 30, False),
     "zero for the whole": (riff(FORM, part(b"data", CONTENT), size=0), 30, False),
+    "nothing fills up before a list": (
+        riff(part(b"JUNK", b"abc", pad=b""), LISTED, FORM, part(b"data", CONTENT)),
+        30,
+        False,
+    ),
     "nothing fills up": (riff(part(b"LIST", b"INFO+", pad=b""), FORM, part(b"data", CONTENT)), 30, False),
 }
 
@@ -170,6 +181,18 @@ def test_odd_files_are_read(tmp_path, case):
         np.testing.assert_array_equal(sound.clip, read_by_python(tmp_path / "a.wav"))
 
 
+def test_a_recording_of_more_than_four_gigabytes_has_all_of_its_frames(tmp_path):
+    """Its lengths stand in ds64; the file is a hole behind its header, and takes no room."""
+    frames = 2**30 + 1000
+    whole = rf64(FORM, part(b"data", b"", size=2**32 - 1), of_samples=4 * frames)
+    lengths = struct.pack("<QQ", len(whole) - 8 + 4 * frames, 4 * frames)
+    with (tmp_path / "long.wav").open("wb") as file:
+        file.write(whole[:20] + lengths + whole[36:])
+        file.truncate(len(whole) + 4 * frames)
+    header = read_header(tmp_path / "long.wav")
+    assert (header.frames, header.cut) == (frames, False)
+
+
 DATA = part(b"data", CONTENT)
 REFUSED = {
     # name: file, words of the reason
@@ -185,6 +208,10 @@ REFUSED = {
     "no bits": (riff(form(1, 0), DATA), "says 0 bits"),
     "no channels": (riff(form(1, 16, 0), DATA), "says 0 channels"),
     "wide frames": (riff(form(3, 32, 2)[:20] + b"\x10\0" + form(3, 32, 2)[22:], DATA), "must have 8 bytes.*it has 16"),
+    "wide frames, extensible": (
+        riff(form(1, 16, 2, extensible=True)[:20] + b"\x10\0" + form(1, 16, 2, extensible=True)[22:], DATA),
+        "must have 4 bytes.*it has 16",
+    ),
     "samples first": (riff(DATA, FORM), "before they come"),
     "no samples": (riff(FORM), "ends too early, before its samples"),
     "an empty part": (riff(FORM, part(b"data", b""), LISTED), "holds no samples"),
@@ -244,6 +271,12 @@ def test_files_that_end_early_or_are_too_loud_are_named(folder):
         f"{folder / 'hum' / 'cut.wav'}.",
         f"1 of 8 clips hold samples beyond ±1, which were cut there: {folder / 'hum' / 'loud.wav'}.",
     )
+
+
+@pytest.mark.parametrize(("values", "loud"), [((1, -1), False), ((0.5, -1.5), True), ((1.5, 0.5), True)])
+def test_full_scale_is_not_too_loud(tmp_path, values, loud):
+    (tmp_path / "a.wav").write_bytes(riff(form(3, 32), part(b"data", struct.pack("<2f", *values))))
+    assert read_wav(tmp_path / "a.wav").loud == loud
 
 
 def test_a_refused_file_is_named_with_what_to_do(folder):

@@ -149,3 +149,66 @@ def test_classes_that_are_apart_are_not_called_untrained():
     assert any(told in words for words in sincere.diagnose(torch.ones(64, 8), labels).messages)
     nearly = torch.ones(64, 8) + 0.01 * noise
     assert any(told in words for words in sincere.diagnose(nearly, labels).messages)
+
+
+def test_counts_and_bounds_read_as_sentences():
+    labels = torch.arange(6) // 3
+    collapsed = str(sincere.diagnose(torch.ones(6, 4), labels))
+    assert "6 embeddings of dimension 4, 2 classes, 3 rows each\n" in collapsed
+    assert " nats (below 0 it says nothing)" in collapsed
+    apart = str(sincere.diagnose(torch.eye(4)[labels], labels))
+    assert apart.splitlines()[-1].endswith(" nats")
+    alone = str(sincere.diagnose(torch.ones(1, 4), labels[:1]))
+    assert "1 embedding of dimension 4, 1 class, 1 row each\n" in alone
+    assert "1 anchor without positives" in alone
+
+
+def test_arrays_are_told_what_to_become():
+    with pytest.raises(sincere.errors.InputError, match=r"got ndarray\. Use torch\.as_tensor"):
+        sincere.diagnose(torch.ones(4, 2).numpy(), torch.arange(4))
+
+
+def clusters(n, seed):
+    """Three tight classes on the sphere, in any order."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = (torch.arange(n) % 3)[torch.randperm(n, generator=generator)]
+    return torch.eye(3, 6)[labels] + 0.1 * torch.randn(n, 6, generator=generator), labels
+
+
+ORDERS = "labels and embeddings in different orders"
+
+
+def test_mean_cosines_are_those_of_all_pairs():
+    z, labels = clusters(31, seed=0)
+    labels[4], labels[9] = -1, 7
+    found = sincere.diagnose(z, labels)
+    unit, known = torch.nn.functional.normalize(z[labels >= 0].double(), dim=1), labels[labels >= 0]
+    cosines, same = unit @ unit.T, known.unsqueeze(0) == known.unsqueeze(1)
+    other = ~torch.eye(len(known), dtype=torch.bool)
+    assert found.cosines.within == pytest.approx(cosines[same & other].mean().item(), abs=1e-6)
+    assert found.cosines.between == pytest.approx(cosines[~same].mean().item(), abs=1e-6)
+    assert f"mean cosine {found.cosines.within:.3f} within classes" in str(found)
+    for alone in (torch.zeros(31, dtype=torch.int64), torch.arange(31)):
+        assert sincere.diagnose(z, alone).cosines is None
+
+
+def test_labels_in_another_order_are_noticed():
+    """Shuffled labels of a good encoder, in nearly every draw; labels in order in none, however weak the encoder."""
+    noticed = 0
+    for seed in range(40):
+        z, labels = clusters(60, seed)
+        assert not any(ORDERS in message for message in sincere.diagnose(z, labels).messages)
+        weak = z + 0.5 * torch.randn(60, 6, generator=torch.Generator().manual_seed(seed))
+        assert not any(ORDERS in message for message in sincere.diagnose(weak, labels).messages)
+        shuffled = labels[torch.randperm(60, generator=torch.Generator().manual_seed(100 + seed))]
+        noticed += any(ORDERS in message for message in sincere.diagnose(z, shuffled).messages)
+    assert 34 <= noticed <= 40  # one of twenty is expected to pass
+
+
+def test_views_that_stand_in_another_order_are_noticed():
+    """Views one after the other, (v·b, d), that were taken for (b, v, d)."""
+    z, labels = clusters(64, seed=3)
+    views = torch.stack([z, z + 0.01 * torch.randn(z.shape)])  # all first views, then all second ones
+    assert not any(ORDERS in message for message in sincere.diagnose(views.transpose(0, 1), labels).messages)
+    assert any(ORDERS in message for message in sincere.diagnose(views.reshape(64, 2, 6), labels).messages)
+    assert not any(ORDERS in message for message in sincere.diagnose(z[:15], labels[:15].flip(0)).messages), "too few"

@@ -92,3 +92,9 @@ def test_report_takes_it_as_it_is_typed(tmp_path):
     taken = CliRunner().invoke(app, ["report", str(file), "--unlabelled", "class", "--json"])
     assert taken.exit_code == 0, taken.stderr
     assert json.loads(taken.stdout)["path"] == str(tmp_path / "signs-report.html")
+
+
+def test_classes_that_nobody_knows_are_told_where_to_go():
+    known, other = (EmbeddingSet.from_arrays(ROWS[:4], names) for names in (["a", "b"] * 2, ["a", "c"] * 2))
+    with pytest.raises(InputError, match=r"1 is not \('c'\)\. Leave out .*sincere\.geometry\.out_of_class"):
+        other.with_classes(known.class_names)

@@ -224,7 +224,7 @@ def test_subsets_counts_and_other_lists_of_classes():
     moved = part.with_classes(("a word, with comma", "none of these", "cat"))
     assert moved.labels.tolist() == [0, 2]
     assert torch.equal(moved.images, part.images)
-    with pytest.raises(InputError, match=r"1 are not \('cat'\)"):
+    with pytest.raises(InputError, match=r"1 is not \('cat'\)"):
         part.with_classes(("a word, with comma",))
     assert_same(made.to("cpu"), made)
 
@@ -355,12 +355,20 @@ def test_a_set_knows_which_samples_it_is_of():
     assert other_samples(known, samples_fingerprint(replace(data, inputs=rows.flip(0))))
     assert not other_samples(known, samples_fingerprint(replace(data, inputs=rows[:, :2])))
     assert not other_samples(known, None)
+    assert not other_samples(known, known)
+    assert known.startswith("array-3 ")
+    assert other_samples(known, samples_fingerprint(data.subset(range(3)))), "fewer of them"
+    moved = replace(data, shown=("new/1", "new/2", "new/3", "new/4"))
+    assert known == samples_fingerprint(moved), "files may lie elsewhere"
     words = ("one", "two", "three", "four")
     numbers = torch.arange(8, dtype=torch.int32).view(4, 2, 1)
     texts = LabelledData(numbers, data.labels, ("a", "b"), "text", "texts", words, buckets=99)
     written = samples_fingerprint(texts)
     assert written == samples_fingerprint(replace(texts, inputs=numbers + 1)), "cut into other pieces"
     assert other_samples(written, samples_fingerprint(replace(texts, shown=words[::-1])))
+    assert other_samples(written, samples_fingerprint(replace(texts, shown=("on", "etwo", *words[2:]))))
+    unseen = [samples_fingerprint(replace(texts, shown=None, inputs=numbers + more)) for more in (0, 1)]
+    assert other_samples(*unseen), "of texts that nobody kept, by their numbers"
     encoder = build_encoder("mlp", kind="array", shape=(3,), width=4)
     views = build_views("none", kind="array", statistics=Statistics.of(rows, kind="array"))
     made = embed(EmbeddingModel(encoder, ProjectionHead(4, dim=2)), views, data)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from sincere.encoders import ShortCNN, build_encoder, default_encoder
+from sincere.encoders.shapes import check_multiple, check_switch, check_whole
 from sincere.encoders.short_cnn import FLOOR, whitening
 from sincere.errors import InputError, OptionError
 
@@ -143,10 +144,32 @@ def test_a_first_layer_is_the_same_of_images_far_from_zero():
     torch.testing.assert_close((plain @ far.T).abs(), plain @ plain.T, rtol=0, atol=1e-5)  # a direction's sign is free
 
 
-@pytest.mark.parametrize("shape", [3, "3", None])
-def test_a_shape_is_a_tuple(shape):
+@pytest.mark.parametrize("shape", [3, "3", None, (0,), (-2,), (2.5,), (3, 4), ()])
+def test_a_shape_is_a_tuple_of_sizes(shape):
     with pytest.raises(OptionError, match=r"mlp takes samples of shape \(features\): got shape="):
         build_encoder("mlp", kind="array", shape=shape)
+
+
+def test_a_shape_may_be_a_list():
+    assert build_encoder("mlp", kind="array", shape=[5], width=4)(torch.zeros(2, 5)).shape == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("check", "good", "bad"),
+    [
+        (check_whole, (1, 10**8), (0, 10**8 + 1, True, 2.0, "2", None)),
+        (lambda name, value: check_whole(name, value, 0, 9), (0, 9), (-1, 10)),
+        (lambda name, value: check_multiple(name, value, 64), (1 / 64, 2, 1000), (0, 0.001, 1000.1, True, "2", np.nan)),
+        (check_switch, (True, False), (1, 0, "no", None)),
+    ],
+    ids=["whole", "whole within bounds", "multiple", "switch"],
+)
+def test_options_are_good_up_to_their_bounds_and_no_further(check, good, bad):
+    for value in good:
+        check("width", value)
+    for value in bad:
+        with pytest.raises(OptionError, match=r"^width must .*: got "):
+            check("width", value)
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (3,), (1, 3, 8, 8)])

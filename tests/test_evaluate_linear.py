@@ -15,6 +15,7 @@ from sincere.embeddings import EmbeddingSet
 from sincere.errors import InputError, OptionError
 from sincere.evaluate import Evaluation, EvaluationOptions, compare, evaluate, linear, neighbours
 from sincere.evaluate.classifiers import CLASSIFIERS, Task
+from sincere.evaluate.lengths import lengths_of_classes, swallowed
 from sincere.evaluate.linear import (
     choose_strength,
     fit_logistic,
@@ -447,3 +448,32 @@ def test_a_class_of_short_vectors_that_swallows_others_is_named():
     assert not any("linear probe takes" in note for note in few.notes), "chance"
     notes = compare(replace(raw, name="raw"), replace(unit, name="unit"), method="linear").notes
     assert "raw: the embeddings of the training samples; unit: the unit embeddings of the training samples" in notes[0]
+
+
+def test_lengths_of_classes_are_means():
+    vectors, labels = torch.tensor([[3.0, 4.0], [0.0, 1.0], [6.0, 8.0]]), torch.tensor([0, 1, 0])
+    found = lengths_of_classes(vectors, labels, classes=3).tolist()
+    assert found == pytest.approx([7.5, 1.0, float("nan")], nan_ok=True)
+
+
+SHORT = (1.0, 2.0, 1.2, 1.1)  # lengths of four classes, the first of which is the shortest
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "lengths", "told"),
+    [
+        ((200, 300, 400, 100), (250, 250, 400, 100), SHORT, True),  # a twentieth more, if not the most
+        ((200, 300, 400, 100), (249, 251, 400, 100), SHORT, False),
+        ((20, 30, 40, 10), (40, 10, 40, 10), SHORT, True),  # of few samples at least twenty
+        ((20, 30, 40, 10), (39, 11, 40, 10), SHORT, False),
+        ((20, 30, 40, 10), (40, 10, 40, 10), (1.0, 1.5, 1.2, 1.1), True),
+        ((20, 30, 40, 10), (40, 10, 40, 10), (1.0, 1.49, 1.2, 1.1), False),  # all about as long
+        ((20, 30, 40, 10), (40, 10, 40, 10), (1.3, 2.0, 1.0, 1.1), False),  # most are shorter
+        ((20, 30, 40, 10), (40, 10, 40, 10), (1.0, 2.0, float("nan"), 1.2), True),  # one had nothing to train on
+    ],
+)
+def test_which_class_swallows_others(own, given, lengths, told):
+    labels, predicted = (torch.arange(4).repeat_interleave(torch.tensor(counts)) for counts in (own, given))
+    notes = list(swallowed(predicted, labels, torch.tensor(lengths, dtype=torch.float64), tuple("abcd"), "features"))
+    assert len(notes) == told
+    assert all(f"takes {given[0]} of {sum(own):,} test samples for 'a'" in note for note in notes)

@@ -10,6 +10,7 @@ import torch
 
 import distributed_cases
 import sincere.functional as SF
+from sincere.losses.agreement import _named
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes are forked")
@@ -32,3 +33,9 @@ def test_gather_without_a_process_group_is_one_process():
     z, labels = torch.randn(6, 3, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 0, 1, 1, 2, 2])
     # Of the same backend: without `gather` "auto" computes so small a batch in another order of operations.
     assert torch.equal(SF.sincere(z, labels, gather=True), SF.sincere(z, labels, backend="dense"))
+
+
+def test_the_first_few_processes_of_a_kind_are_named():
+    assert _named(7, [7, 0, 7]) == "0 and 2"
+    assert _named(7, [7, 7, 7, 0]) == "0 and 1 and 2"
+    assert _named(7, [7, 7, 7, 7]) == "0 and 1 and 2 and others"

@@ -51,12 +51,12 @@ def test_separation_of_a_class_without_each_sample(chosen):
 
 
 def test_the_interval_of_a_mean_is_the_textbooks():
-    values = torch.randn(50, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    left_out = (values.sum() - values) / 49
-    found = with_jackknife("mean", float(values.mean()), left_out)
-    half = 1.959964 * float(values.std()) / 50**0.5
+    values = torch.randn(1500, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    left_out = (values.sum() - values) / 1499
+    found = with_jackknife("mean", float(values.mean()), left_out, paper="0.1")
+    half = 1.959964 * float(values.std()) / 1500**0.5
     assert (found.low, found.high) == pytest.approx((float(values.mean()) - half, float(values.mean()) + half))
-    assert found.n == "50 test samples × 1 seed"
+    assert (found.what, found.n, found.paper) == ("mean", "1,500 test samples × 1 seed", "0.1")
 
 
 def test_intervals_cover_the_truth_as_often_as_they_say():

@@ -97,3 +97,14 @@ def test_what_is_no_batch_is_not_remembered(embeddings, labels, words):
     with pytest.raises(InputError, match=words):
         queue.enqueue(embeddings, labels)
     assert len(queue) == 0
+
+
+def test_what_does_not_fit_a_queue_is_told_how_to_make_one():
+    plain, several = LabelQueue(size=4, dim=2), LabelQueue(size=4, dim=2, classes=3)
+    many = torch.ones(3, 5, dtype=torch.bool)
+    with pytest.raises(InputError, match=r"kind, \(n,\): got \(3, 5\)\. Make the queue with classes=5\."):
+        plain.enqueue(torch.zeros(3, 2), many)
+    with pytest.raises(InputError, match=r"kind, \(n, 3\): got \(3,\)\. Make the queue without classes\."):
+        several.enqueue(torch.zeros(3, 2), torch.arange(3))
+    with pytest.raises(InputError, match=r"queue's, \(n, 2\): got \(3, 7\)\. Make the queue with dim=7\."):
+        plain.enqueue(torch.zeros(3, 7), torch.arange(3))

@@ -215,6 +215,11 @@ def test_better_embeddings_get_better_words():
         (tuple({**r, "loss": 21.0 - r["epoch"]} for r in EPOCHS), "mixed", "still falling"),
         (tuple({**r, "loss": float(r["epoch"])} for r in EPOCHS), "poor", "did not fall"),
         ((*EPOCHS, {**CHECKS[0], "knn_accuracy": 0.99}, CHECKS[0]), "mixed", "too long"),
+        (
+            tuple({**r, "loss": 3 + 2.0**-i, "excess": 2.7 + 2.0**-i} for i, r in enumerate(EPOCHS)),
+            "mixed",
+            "It had levelled off with 73.0 % of what was above the floor still there.",
+        ),
     ],
 )
 def test_what_curves_say(records, grade, words):

@@ -124,3 +124,23 @@ def test_no_axis_of_accuracy_goes_beyond_a_hundred(shares):
     drawn = curves_picture(replace(subject_of(clouds("ab")), metrics=(*EPOCHS, *checks)))
     low, high = drawn.figure.axes[-1].get_ylim()
     assert low < 100 * min(shares) <= 100 * max(shares) <= high <= 100.5
+
+
+def test_the_legend_of_a_loss_that_hardly_fell_does_not_lie_on_it():
+    flat = [{**record, "loss": 3.0} for record in EPOCHS]
+    drawn = curves_picture(replace(subject_of(clouds("ab")), metrics=flat))
+    drawn.figure.draw_without_rendering()
+    axes = drawn.figure.axes[0]
+    assert axes.get_legend().get_window_extent().y0 >= axes.get_window_extent().y1
+
+
+def test_guessing_a_class_is_no_measure_of_retrieval():
+    rows = torch.randn(40, 4, generator=torch.Generator().manual_seed(0))
+    noise = EmbeddingSet.from_arrays(rows, [0] * 30 + [1] * 10)
+    axes = accuracy_picture(subject_of(noise)).figure.axes[0]
+    titles = dict(zip((text.get_text() for text in axes.get_yticklabels()), axes.get_yticks(), strict=True))
+    (line,) = axes.collections
+    (share, low), (_, high) = line.get_segments()[0]
+    assert share == 75
+    assert titles["recall@1"] < low < min(place for title, place in titles.items() if "k-NN" in title) < high
+    assert "guessing" in [text.get_text() for text in axes.texts]

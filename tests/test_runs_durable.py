@@ -10,7 +10,7 @@ import resource
 import shutil
 import signal
 from contextlib import contextmanager
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 import torch
@@ -75,6 +75,20 @@ def test_a_file_is_durable_before_it_gets_its_name_and_its_name_afterwards(tmp_p
     assert events == [("fsync", file), ("rename", file), ("fsync", folder)]
 
 
+def test_all_of_a_file_is_there_when_the_disk_is_asked_to_keep_it(tmp_path, monkeypatch):
+    """What Python still holds back at that moment would be lost."""
+    sizes = []
+    monkeypatch.setattr(os, "fsync", lambda handle: sizes.append(os.fstat(handle).st_size))
+    write_atomically(tmp_path / "a", b"whole")
+    assert sizes[0] == 5
+
+
+def test_files_may_be_read_by_whoever_may_read_others(tmp_path):
+    (tmp_path / "plain").touch()
+    write_json(tmp_path / "a.json", {})
+    assert (tmp_path / "a.json").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
 def test_a_checkpoint_is_durable_before_it_gets_its_name_and_its_name_before_the_old_one_goes(
     tmp_path, events, monkeypatch
 ):
@@ -127,6 +141,34 @@ def test_who_writes_the_same_file_takes_turns(tmp_path, write):
     first.close()
     assert path.read_bytes().startswith((b"second", b"PK"))
     assert [place.name for place in tmp_path.iterdir()] == ["a.npz"]
+
+
+def test_who_has_waited_for_a_turn_has_it_alone(tmp_path):
+    """The lock that it waited for went away with the first writer's file: a third must wait for the second's."""
+    path, holding, leave = tmp_path / "a", Event(), Event()
+
+    def hold():
+        with replaced(path, 0) as beside:
+            beside.write_bytes(b"held")
+            holding.set()
+            leave.wait(30)
+
+    second, third = Thread(target=hold), Thread(target=write_bytes_of, args=(path,))
+    with replaced(path, 0) as beside:
+        beside.write_bytes(b"first")
+        second.start()
+        assert not holding.wait(0.3)
+    try:
+        assert holding.wait(30)
+        third.start()
+        third.join(timeout=0.3)
+        assert third.is_alive()
+        assert path.read_bytes() == b"first"
+    finally:
+        leave.set()
+    for thread in (second, third):
+        thread.join(timeout=30)
+    assert path.read_bytes() == b"second"
 
 
 def test_what_a_killed_process_left_is_written_over(tmp_path):
@@ -231,6 +273,20 @@ def test_a_refused_write_says_why_and_how_much_room_there_is(tmp_path):
     needed, free = (float(found.replace(",", "")) for found in re.findall(r"([\d,.]+) MB", str(refused.value)))
     assert needed == 4.0
     assert free == pytest.approx(shutil.disk_usage(tmp_path).free / 1e6, rel=0.02)
+    assert "is intact: make room, then run the same command again" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), r"a: Disk quota exceeded\. It needs 2\.0 MB, and .* make room"),
+        (OSError("it does not answer"), r"a: it does not answer\. What was there before is intact: mend that"),
+    ],
+    ids=["quota", "an error without a number"],
+)
+def test_other_reasons_why_a_write_is_refused(tmp_path, error, words):
+    with pytest.raises(WriteError, match=words), replaced(tmp_path / "a", 2_000_000):
+        raise error
 
 
 def test_the_room_on_a_disk_is_told_where_the_folder_could_not_be_made(tmp_path, monkeypatch):
@@ -294,6 +350,8 @@ def test_where_the_disk_has_no_locks_nobody_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", no_locks)
     with only_here(tmp_path / "run"), only_here(tmp_path / "run"):
         assert (tmp_path / "run").is_dir()
+    write_atomically(tmp_path / "a", b"written")
+    assert (tmp_path / "a").read_bytes() == b"written"
 
 
 def test_a_folder_is_held_until_its_end_and_no_longer(tmp_path):

@@ -11,7 +11,7 @@ from torch import nn
 
 import oracles
 from sincere.data import Splits
-from sincere.data.fingerprint import data_fingerprint
+from sincere.data.fingerprint import data_fingerprint, digest_of
 from sincere.errors import InputError, OptionError
 from sincere.runs import RunFolder, WriteError, read_metrics
 from sincere.train import (
@@ -284,6 +284,17 @@ def test_labels_are_part_of_what_data_are_known_by():
     data = small_splits().train
     assert data_fingerprint(data) == data_fingerprint(replace(data, inputs=data.inputs.clone()))
     assert data_fingerprint(data) != data_fingerprint(replace(data, labels=data.labels.flip(0)))
+    assert data_fingerprint(data) != data_fingerprint(replace(data, inputs=data.inputs.flip(0)))
+    assert data_fingerprint(data, data) != data_fingerprint(data, replace(data, labels=data.labels.flip(0)))
+
+
+def test_types_and_shapes_are_part_of_what_tensors_are_known_by():
+    """The bytes of all of these are the same."""
+    dtypes = (torch.float32, torch.int32)
+    known = {digest_of([torch.zeros(shape, dtype=dtype)]) for shape in ((2, 3), (3, 2), (6,)) for dtype in dtypes}
+    assert len(known) == 6
+    for strided in (torch.arange(6.0).view(2, 3).T, torch.arange(6.0)[::2]):
+        assert digest_of([strided]) == digest_of([strided.contiguous()])
 
 
 @pytest.mark.parametrize("sampler", ["classes", "shuffled"])

@@ -80,7 +80,7 @@ def check_temperature(temperature: object, name: str = "temperature") -> None:
 def check_embeddings(name: str, embeddings: object, labels: object = None) -> None:
     """Embeddings are floating-point, (n, d) or (b, v, d); `labels`, where they came along, tell a swap of the two."""
     if not isinstance(embeddings, Tensor):
-        raise InputError(f"{name} must be a torch.Tensor: got {type(embeddings).__name__}.")
+        raise InputError(f"{name} must be a torch.Tensor: got {type(embeddings).__name__}. Use torch.as_tensor(...).")
     if not embeddings.is_floating_point():
         if embeddings.ndim == 1 and _could_be_embeddings(labels):
             raise InputError(

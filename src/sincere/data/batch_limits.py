@@ -29,7 +29,7 @@ def notes_on_classes(
             "and no other sample can be its positive."
         )
     samples, batches = int(counts.sum()), len(sizes)
-    if batches < samples // batch_size or sizes.max() > batch_size + SHORT:  # two more may make the pairs even
+    if sizes.max() > batch_size + SHORT:  # two more may make the pairs even
         reason = (
             f"the smaller classes have pairs for {amount(batches, 'batch', 'batches')} only"
             if batches == possible

@@ -62,7 +62,7 @@ class ShuffledBatches(EpochAfterEpoch):
         drop_last: bool = True,
     ) -> None:
         _check_sizes(batch_size, rank, world_size)
-        if isinstance(samples, bool) or not isinstance(samples, int):
+        if isinstance(samples, bool) or not isinstance(samples, (int, np.integer)):
             raise OptionError(
                 f"samples must be how many there are, a whole number: got {type(samples).__name__}. Pass len(labels); "
                 "batches by class are ClassBatches."

@@ -255,7 +255,7 @@ def _split(train: LabelledData, parts: dict[str, LabelledData], notes: tuple[str
         notes += (f"there is no validation part: {train.name} has too few samples for a share of {validation_share}.",)
     if alone := [c for c, count in zip(train.class_names, train.class_counts().tolist(), strict=True) if count == 1]:
         have = f"{amount(len(alone), 'class', 'classes')} {'has' if len(alone) == 1 else 'have'}"
-        notes += (f"{have} one sample to train on, so no positive: {listed_names(alone, 8)}.",)
+        notes += (f"{have} one sample to train on, and no positive but views of it: {listed_names(alone, 8)}.",)
     if (note := repeated_note("test", parts["test"], train)) is not None:
         notes += (note,)
     return Splits(train, parts.get("validation"), parts["test"], notes)

@@ -90,7 +90,8 @@ class Found:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        more = (MINUS_ONE.told(advise=True),) if _may_be_unlabelled(self.train.classes.names) else ()
+        names = self.train.classes.names
+        more = (*((MINUS_ONE.told(advise=True),) if _may_be_unlabelled(names) else ()), *_spelt_twice(names))
         object.__setattr__(self, "notes", tuple(dict.fromkeys((*self.notes, *more))))  # its parts may have said it
 
 
@@ -120,6 +121,20 @@ def _may_be_unlabelled(names: Collection[str]) -> bool:
     """Is −1 the only class below 0? Beside 1 alone it is one of two classes; beside −2 it is a step of a scale."""
     numbers = set(map(int, names)) if _are_whole(names) else set()
     return len(numbers) > 1 and min(numbers) == -1 and numbers != {-1, 1}
+
+
+def _spelt_twice(names: Collection[str]) -> tuple[str, ...]:
+    """A note on names that differ in capitals alone. Of single letters that is usual: A and a are two letters."""
+    spellings: dict[str, list[str]] = {}
+    for name in names:
+        spellings.setdefault(name.casefold() if len(name) > 1 else name, []).append(name)
+    twice = [" and ".join(map(repr, same)) for same in spellings.values() if len(same) > 1]
+    if not twice:
+        return ()
+    return (
+        f"classes differ in capitals alone: {listed(twice, 3)}. Each spelling is taken as a class of its own; if it is "
+        "one class, spell it in one way.",
+    )
 
 
 def dealt_unlabelled(labels: Sequence[int], counts: Sequence[int]) -> tuple[str, ...]:

@@ -233,7 +233,8 @@ class EmbeddingSet:
             shown = ", ".join(map(repr, missing[:5])) + (", …" if len(missing) > 5 else "")
             raise InputError(
                 f"every class of {self.name!r} must be among the {len(names)} classes it is compared with: "
-                f"{len(missing)} are not ({shown})."
+                f"{len(missing)} {'is' if len(missing) == 1 else 'are'} not ({shown}). Leave out the samples of other "
+                "classes; sincere.geometry.out_of_class says how far these are from the known ones."
             )
         places = {name: place for place, name in enumerate(names)}
         table = torch.tensor([places.get(name, -1) for name in self.class_names], device=self.labels.device)

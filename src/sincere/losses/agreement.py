@@ -46,7 +46,7 @@ class Fact(NamedTuple):
     slack: int = 0  # numbers that are no farther apart are the same
 
     def shown(self, number: int) -> str:
-        return self.choices[number] if self.choices and number >= 0 else str(number)
+        return self.choices[number] if self.choices else str(number)
 
 
 class Temperature(Fact):

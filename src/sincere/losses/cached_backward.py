@@ -79,7 +79,7 @@ def cached_backward(
             torch.autograd.backward(value if scaler is None else scaler.scale(value))
     gradient = embeddings.grad if embeddings.grad is not None else torch.zeros_like(embeddings)
     final = _RandomState(encoder, chunks[-1])
-    parts = torch.split(gradient, chunk_size)
+    parts = torch.split(gradient, int(chunk_size))  # torch takes no whole numbers of NumPy's here
     for position, (chunk, state, part) in enumerate(zip(chunks, states, parts, strict=True)):
         state.restore()
         with _synchronised(encoder, last=position == len(chunks) - 1), torch.enable_grad():
@@ -98,13 +98,15 @@ def cached_backward(
 
 
 def _tensors(inputs: Any) -> list[Tensor]:
-    if isinstance(inputs, Tensor):
-        return [inputs]
     values = list(inputs.values()) if isinstance(inputs, dict) else inputs
+    if isinstance(inputs, Tensor):
+        values = [inputs]
     are_some = isinstance(values, (list, tuple)) and len(values) > 0
     if not are_some or not all(isinstance(value, Tensor) and value.ndim > 0 for value in values):
+        order = " The order is encoder, inputs, loss." if callable(inputs) else ""
         raise InputError(
-            "inputs must be a tensor, or a list, tuple or dict of tensors whose first dimension is the batch."
+            "inputs must be a tensor, or a list, tuple or dict of tensors whose first dimension is the batch: got "
+            f"{type(inputs).__name__}.{order}"
         )
     return list(values)
 

@@ -12,15 +12,19 @@ from sincere.errors import InputError
 from sincere.losses.backends.row_blocks import row_blocks
 from sincere.losses.backends.select import row_statistics
 from sincere.losses.backends.set_rows import set_values
+from sincere.losses.class_cosines import ClassCosines, class_cosines
 from sincere.losses.floors import simplex_floors, simplex_gap
 from sincere.losses.options import full_precision, settings_from
 from sincere.losses.pairs import Pairs, in_full_precision, make_pairs
 from sincere.losses.reduction import reduce_over_anchors
+from sincere.losses.similarity import unit_rows
 from sincere.losses.tf32 import without_tf32
+from sincere.tables import amount
 from sincere.types import SimilarityName
 
 LOSSES = ("sincere", "supcon", "supcon_in", "eps_supinfonce", "decoupled", "set_nce")
 ROUNDING = 2  # machine epsilons of a log-sum-exp within which a logit counts as equal to it
+FEW = 16  # rows among which chance alone can hide what an encoder knows
 EPSILON = 0.25  # the margin at which ε-SupInfoNCE is read, its function's default
 
 
@@ -52,6 +56,7 @@ class Diagnosis:
     losses: dict[str, LossReading]
     kl_bound: dict[int, float]  # per class: KL(class ‖ rest) ≥ this many nats
     messages: tuple[str, ...] = ()
+    cosines: ClassCosines | None = None  # None where there are no pairs of both kinds
 
     @property
     def single_class(self) -> bool:
@@ -59,13 +64,17 @@ class Diagnosis:
 
     def __str__(self) -> str:
         counts = sorted(self.class_counts.values())
-        spread = f"{counts[0]} to {counts[-1]} rows each" if counts else "no labelled row"
+        spread = "no labelled row"
+        if counts:
+            spread = f"{_range(f'{counts[0]}', f'{counts[-1]}')} {'row' if counts[-1] == 1 else 'rows'} each"
         lines = [
-            f"{self.samples} embeddings of dimension {self.dim}, {len(self.class_counts)} classes, {spread}"
+            f"{amount(self.samples, 'embedding')} of dimension {self.dim}, "
+            f"{amount(len(self.class_counts), 'class', 'classes')}, {spread}"
             + (f", {self.unlabelled} unlabelled" if self.unlabelled else ""),
             f"norms {self.norms[0]:.3g} to {self.norms[2]:.3g}, mean {self.norms[1]:.3g}; "
-            f"{self.anchors_without_positives} anchors without positives",
+            f"{amount(self.anchors_without_positives, 'anchor')} without positives",
             f"SupCon pushes apart {100 * self.repulsion:.1f} % of same-class pairs; SINCERE and the set loss none",
+            *self._cosines_in_words(),
             f"{'loss at temperature ' + format(self.temperature, 'g'):<28}{'value':>9}{'floor':>9}{'excess':>9}",
         ]
         for name, reading in self.losses.items():
@@ -73,10 +82,19 @@ class Diagnosis:
             excess = "–" if reading.excess is None else f"{reading.excess:.4f}"
             lines.append(f"  {name:<26}{reading.value:>9.4f}{floor:>9}{excess:>9}")
         if self.kl_bound:
-            bounds = self.kl_bound.values()
-            lines.append(f"KL(class ‖ rest) is at least {min(bounds):.3f} to {max(bounds):.3f} nats")
+            low, high = min(self.kl_bound.values()), max(self.kl_bound.values())
+            nothing = " (below 0 it says nothing)" if low < 0 else ""
+            lines.append(f"KL(class ‖ rest) is at least {_range(f'{low:.3f}', f'{high:.3f}')} nats{nothing}")
         lines += [f"! {message}" for message in self.messages]
         return "\n".join(lines)
+
+    def _cosines_in_words(self) -> Iterator[str]:
+        if self.cosines is not None:
+            yield f"mean cosine {self.cosines.within:.3f} within classes, {self.cosines.between:.3f} between them"
+
+
+def _range(low: str, high: str) -> str:
+    return low if low == high else f"{low} to {high}"
 
 
 @torch.no_grad()
@@ -128,8 +146,15 @@ def diagnose(
         repulsion=float(rows["repelled"].sum() / rows["num_pos"].sum().clamp(min=1)),
         losses=_loss_readings(pairs, rows, len(counts), temperature if similarity == "cosine" else None),
         kl_bound=kl_bound,
+        cosines=_cosines(pairs, embeddings),
     )
     return replace(found, messages=tuple(_messages(found)))
+
+
+def _cosines(pairs: Pairs, embeddings: Tensor) -> ClassCosines | None:
+    labelled = pairs.relation.labelled
+    rows = in_full_precision(embeddings).detach().flatten(0, -2)[labelled]
+    return class_cosines(unit_rows(rows), pairs.relation.anchor[labelled])
 
 
 def _check_single_classes(labels: object) -> None:
@@ -266,4 +291,9 @@ def _messages_about_embeddings(found: Diagnosis, classes: int) -> Iterator[str]:
         yield (
             f"SupCon stands at log(n − 1) = {log(labelled - 1):.2f}, the value of embeddings that tell nothing "
             "apart: they are untrained, or have collapsed to one point"
+        )
+    elif found.cosines is not None and found.samples >= FEW and not found.cosines.related:
+        yield (
+            "samples of one class are no more alike than others: is the encoder untrained, or are labels and "
+            "embeddings in different orders?"
         )

@@ -59,10 +59,16 @@ class LabelQueue(nn.Module):
         stacked = embeddings.shape[1] if embeddings.ndim == 3 else None
         check_labels("labels", labels, embeddings.shape[0], "embeddings", embeddings.device, views=stacked)
         rows, views = fold_views(embeddings.detach())
-        if rows.shape[1] != self.embeddings.shape[1] or labels.shape[1:] != self.labels.shape[1:]:
+        if rows.shape[1] != self.embeddings.shape[1]:
             raise InputError(
-                f"this queue holds embeddings (n, {self.embeddings.shape[1]}) and labels of shape "
-                f"{('n', *self.labels.shape[1:])}: got {tuple(rows.shape)} and {tuple(labels.shape)}."
+                f"embeddings must be as long as the queue's, (n, {self.embeddings.shape[1]}): got "
+                f"{tuple(rows.shape)}. Make the queue with dim={rows.shape[1]}."
+            )
+        if labels.shape[1:] != self.labels.shape[1:]:
+            holds = "(n,)" if self.labels.ndim == 1 else f"(n, {self.labels.shape[1]})"
+            wanted = "without classes" if labels.ndim == 1 else f"with classes={labels.shape[1]}"
+            raise InputError(
+                f"labels must be of the queue's kind, {holds}: got {tuple(labels.shape)}. Make the queue {wanted}."
             )
         size = self.embeddings.shape[0]
         rows, labels = rows[-size:], labels.repeat_interleave(views, dim=0)[-size:]

@@ -31,7 +31,7 @@ SHOWN = ("top1", "recall@1", "map@r")  # one dot a method; the rest is in the ta
 
 @in_style
 def accuracy_picture(subject: Subject) -> Picture | None:
-    """A dot and its interval for each classifier and for retrieval, with guessing as a line."""
+    """A dot and its interval for each classifier and for retrieval, with guessing a class as a line."""
     every = figures_of(subject.evaluation)
     rows = {key: row for key, row in every.items() if key[1] in SHOWN}
     if not rows:
@@ -48,10 +48,12 @@ def accuracy_picture(subject: Subject) -> Picture | None:
     axes.set_yticks(list(places), titles)
     lowest = min(value.low for _, value in rows.values())
     left = 0.0 if lowest < 0.5 else 100 * max(0.0, lowest - (1 - lowest) - 0.05)
-    if 100 * guess >= left:
-        axes.axvline(100 * guess, color=FAINT, linestyle="--", linewidth=1)
+    top, classifiers = len(rows) - 0.2, sum(metric == "top1" for _, metric in rows)
+    if classifiers and 100 * guess >= left:  # retrieval guesses no class
+        axes.vlines(100 * guess, top - classifiers - 0.3, top, color=FAINT, linestyle="--", linewidth=1)
+        axes.annotate("guessing", (100 * guess, top), (0, 3), textcoords="offset points", fontsize=8.5)
     axes.set_xlim(left, 100 + (100 - left) * 0.04)
-    axes.set_ylim(-0.6, len(rows) - 0.2)
+    axes.set_ylim(-0.6, top)
     axes.set_xlabel(f"per cent of {subject.counted(len(subject.evaluation.labels))}, with 95 % interval")
     axes.grid(visible=False, axis="y")
     return Picture(

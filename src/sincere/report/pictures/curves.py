@@ -10,6 +10,7 @@ from sincere.report.verdict import Verdict, percent
 
 LATE = 0.2  # the last fifth of the epochs says whether training had levelled off
 FALLING = 0.05  # of the way from the first loss to the last, within that fifth
+LITTLE_LEARNED = 0.5  # of the loss above its floor that is left at the end
 
 
 @in_style
@@ -59,7 +60,7 @@ def _draw_loss(axes: Any, epochs: Sequence[dict[str, Any]], floors: Sequence[flo
     axes.set_ylabel("loss")
     losses = [record["loss"] for record in epochs]
     axes.set_ylim(bottom=min(0.0, min(losses)) - 0.03 * max(losses))  # a floor of zero is a line that can be seen
-    axes.legend(loc="upper right")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)  # inside it could cover the loss
 
 
 def _verdict(epochs: Sequence[dict[str, Any]], checks: Sequence[dict[str, Any]]) -> Verdict:
@@ -82,7 +83,17 @@ def _verdict(epochs: Sequence[dict[str, Any]], checks: Sequence[dict[str, Any]])
         )
     if (late - last) / (first - last) > FALLING:
         return Verdict("mixed", f"{told}. It was still falling at the end, so more epochs may help.")
+    if (left := _excess_left(epochs)) > LITTLE_LEARNED:
+        return Verdict(
+            "mixed", f"{told}. It had levelled off with {percent(left)} of what was above the floor still there."
+        )
     # Whatever is trained by a falling learning rate levels off with it: that is no sign that nothing is left to gain.
     return Verdict(
         "good", f"{told}. It had levelled off; where the learning rate fell to its end, a longer run may gain still."
     )
+
+
+def _excess_left(epochs: Sequence[dict[str, Any]]) -> float:
+    """As a share of the first epoch's; 0 where nothing is known of it."""
+    first, last = epochs[0].get("excess", 0.0), epochs[-1].get("excess", 0.0)
+    return float(last / first) if first > 0 else 0.0

@@ -1,0 +1,121 @@
+"""Claims 8 to 10 on runs that are made up: verdicts follow their criteria, figures are those of the embeddings."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from sincere.claims import find_claim, sincere_losses
+from sincere.embeddings import EmbeddingSet
+
+
+def embedded(common, spread, names=("car", "truck", "ship"), seed=0):
+    """Classes at right angles, all of them moved along one more direction by `common`."""
+    labels = torch.arange(120) % 3
+    rows = spread * torch.randn(120, 8, generator=torch.Generator().manual_seed(seed)) + torch.eye(8)[labels]
+    rows[:, 7] += common
+    return EmbeddingSet(rows, labels, names, "made up")
+
+
+def run(curve=(1.0,), found=None):
+    found = embedded(0.0, 0.3) if found is None else found
+    return SimpleNamespace(epoch_losses=lambda: list(curve), embeddings=lambda split: found)
+
+
+@pytest.fixture
+def outcome(monkeypatch):
+    """Of a claim, from the runs of both losses, seed by seed; batches of 30 rows, so 9 positives of three classes."""
+
+    def of(claim, **runs):
+        one = SimpleNamespace(
+            data="made up",
+            title="made up",
+            seeds=tuple(range(len(runs["sincere"]))),
+            rows_of_a_batch=30,
+            runs=lambda loss: iter(runs[loss]),
+            run=lambda loss, seed: runs[loss][seed],
+        )
+        monkeypatch.setattr(sincere_losses, "experiments", lambda conditions: (one,))
+        return find_claim(claim).run(None)
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("sincere", "supcon", "verdict", "words"),
+    [
+        ((6.6, 3.0, 0.69), (6.9, 5.0, 2.1), "reproduced", ""),
+        ((6.5, 3.0, 0.69), (6.9, 5.0, 2.1), "partly", "The first epochs differ by more."),
+        ((7.3, 3.0, 0.69), (6.9, 5.0, 2.1), "partly", "The first epochs differ by more."),
+        ((6.6, 3.0, 0.70), (6.9, 5.0, 2.1), "partly", "The last epochs do not fulfil it."),
+        ((6.6, 3.0, 0.69), (6.9, 5.0, 2.0), "partly", "The last epochs do not fulfil it."),  # below log 9
+        ((6.5, 3.0, 0.70), (6.9, 5.0, 2.1), "not reproduced", "The first epochs differ by more. The last"),
+    ],
+)
+def test_losses_start_alike_and_end_apart(outcome, sincere, supcon, verdict, words):
+    alright = run((6.6, 0.1)), run((6.6, 3.0))  # another seed, on which nothing depends
+    found = outcome("table-1", sincere=[run(sincere), alright[0]], supcon=[run(supcon), alright[1]])
+    assert found.verdict == verdict
+    assert words in found.reason
+    assert ("do not" in found.reason or "differ" in found.reason) == bool(words)
+    values = {one.what: one.value for one in found.measured}
+    assert values["made up SINCERE, first epoch"] == pytest.approx((sincere[0] + 6.6) / 2)
+    assert values["made up SupCon, last epoch"] == pytest.approx((supcon[-1] + 3.0) / 2)
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+@pytest.mark.parametrize(
+    ("sincere", "supcon", "verdict"),
+    [
+        ((0.2, 0.3), (1.0, 0.1), "reproduced"),
+        ((0.2, 0.1), (1.0, 0.3), "partly"),  # lower between classes alone
+        ((1.0, 0.3), (0.2, 0.1), "partly"),  # lower within classes alone
+        ((1.0, 0.1), (0.2, 0.3), "not reproduced"),
+    ],
+)
+def test_cosines_are_lower_within_classes_and_between_them(outcome, sincere, supcon, verdict, seeds):
+    sets = {
+        "sincere": [embedded(*sincere, seed=seed) for seed in range(seeds)],
+        "supcon": [embedded(*supcon, seed=10 + seed) for seed in range(seeds)],
+    }
+    found = outcome("figure-2", **{loss: [run(found=one) for one in some] for loss, some in sets.items()})
+    assert found.verdict == verdict
+    assert found.measured[0].n == ("120 test samples × 1 seed" if seeds == 1 else "3 seeds")
+    assert ("With one seed the interval is over test images" in found.reason) == (seeds == 1)
+    assert "−1/2 = −0.5000 between classes" in found.reason
+    z = F.normalize(sets["supcon"][0].embeddings, dim=1)
+    cosines = [row["mean_cosine"] for row in found.rows if (row["loss"], row["run"]) == ("supcon", 0)]
+    assert cosines[1] == pytest.approx(float((z[0::3] @ z[1::3].T).mean()), abs=1e-5)
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+@pytest.mark.parametrize(
+    ("sincere", "supcon", "verdict"),
+    [
+        ((0.2, 0.3), (1.0, 0.5), "reproduced"),
+        ((0.2, 0.5), (1.0, 0.3), "partly"),  # farther from others, and less of it apart
+        ((1.0, 0.3), (0.2, 0.5), "not reproduced"),
+    ],
+)
+def test_target_and_noise_of_a_class_are_better_apart(outcome, sincere, supcon, verdict, seeds):
+    runs = {
+        "sincere": [run(found=embedded(*sincere, seed=seed)) for seed in range(seeds)],
+        "supcon": [run(found=embedded(*supcon, seed=10 + seed)) for seed in range(seeds)],
+    }
+    found = outcome("figure-3", **runs)
+    assert found.verdict == verdict
+    assert ("not shown to be smaller" in found.reason) == (verdict == "partly")
+    means = []
+    for made in (runs["sincere"], runs["supcon"]):
+        sets = [F.normalize(one.embeddings("test").embeddings, dim=1) for one in made]
+        means.append(sum(float((z[1::3] @ torch.cat([z[0::3], z[2::3]]).T).mean()) for z in sets) / seeds)
+    towards_others = found.measured[0]
+    assert towards_others.what == "mean cosine of truck with others, SINCERE − SupCon"
+    assert towards_others.value == pytest.approx(means[0] - means[1], abs=0.01)  # half a bin
+
+
+def test_where_there_is_no_truck_the_last_class_is_shown(outcome):
+    runs = [run(found=embedded(0.2, 0.3, names=("a", "b", "c")))]
+    found = outcome("figure-3", sincere=runs, supcon=runs)
+    assert found.setting.endswith("class 'c'; 1 seed")
