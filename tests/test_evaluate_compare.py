@@ -100,6 +100,9 @@ def test_luck_is_not_called_real():
         verdicts.append(result.differences[0].verdict)
         if verdicts[-1] == "none":
             assert "No difference to be seen between a and b" in str(result)
+            right = chance.sum(axis=1)
+            ahead = "" if right[0] == right[1] else f" {'ab'[int(right.argmax())]} is ahead by"
+            assert f"accuracy:{ahead} {abs(right[0] - right[1]) / 3:.2f} points, 95 % interval" in str(result)
     assert verdicts.count("real") <= 8
     assert verdicts.count("none") >= 90
 

@@ -67,8 +67,9 @@ class Difference:
                 f"{better} may be better than {worse} by {size} of {self.figure}; {evidence}: interval and test "
                 "disagree, so this stays open. More test samples would decide it."
             )
+        ahead = f"{better} is ahead by {size}" if self.estimate.value else size
         return (
-            f"No difference to be seen between {self.first} and {self.second} in {self.figure}: {size}, {evidence}. "
+            f"No difference to be seen between {self.first} and {self.second} in {self.figure}: {ahead}, {evidence}. "
             f"On {samples}, whatever lies in the interval is possible."
         )
 
