@@ -212,3 +212,10 @@ def test_views_that_stand_in_another_order_are_noticed():
     assert not any(ORDERS in message for message in sincere.diagnose(views.transpose(0, 1), labels).messages)
     assert any(ORDERS in message for message in sincere.diagnose(views.reshape(64, 2, 6), labels).messages)
     assert not any(ORDERS in message for message in sincere.diagnose(z[:15], labels[:15].flip(0)).messages), "too few"
+
+
+def test_another_default_device_is_no_matter():
+    z, labels = clusters(40, seed=5)
+    shuffled = labels[torch.randperm(40, generator=torch.Generator().manual_seed(0))]
+    with torch.device("meta"):
+        assert any(ORDERS in message for message in sincere.diagnose(z, shuffled).messages)

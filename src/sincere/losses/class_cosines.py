@@ -38,6 +38,8 @@ def _own(unit: Tensor, members: Tensor, classes: int) -> float:
 
 def _beats_shuffles(own: float, unit: Tensor, members: Tensor, classes: int) -> bool:
     """Is it more than with labels in any other order? A permutation test, by the same orders each time."""
-    generator = torch.Generator().manual_seed(0)
-    orders = (torch.randperm(len(members), generator=generator).to(members.device) for _ in range(SHUFFLES))
+    generator = torch.Generator("cpu").manual_seed(0)
+    orders = (
+        torch.randperm(len(members), generator=generator, device="cpu").to(members.device) for _ in range(SHUFFLES)
+    )
     return all(own > _own(unit, members[order], classes) for order in orders)
