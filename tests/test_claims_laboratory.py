@@ -169,13 +169,19 @@ def test_recipes_are_measured_as_they_say(figures, arrays, tmp_path, monkeypatch
     assert (cells[3] == "–") == ("class_means" not in methods)
 
 
-def test_seeds_are_added_one_by_one(figures, arrays, tmp_path, monkeypatch):
-    """The same figures as of all seeds at once; those of another machine are refused."""
+@pytest.fixture
+def whole(figures, arrays, tmp_path, monkeypatch):
+    """Figures of two seeds, whose runs are in `runs`; the script writes where the test says."""
     asked = EvaluationOptions(methods=("knn",), draws=100)
     monkeypatch.setattr(figures, "find_recipe", lambda name: recipe_with(asked, arrays))
-    whole = figures.measured("digits", arrays, Laboratory(tmp_path / "runs", "off"), range(2))
+    found = figures.measured("digits", arrays, Laboratory(tmp_path / "runs", "off"), range(2))
     monkeypatch.setattr(figures, "FILE", tmp_path / "measured.json")
     monkeypatch.setattr(figures, "_write_between", lambda *words: None)
+    return found
+
+
+def test_seeds_are_added_one_by_one(figures, whole, arrays, tmp_path, monkeypatch):
+    """The same figures as of all seeds at once; those of another machine are refused."""
     for _ in range(2):
         words = [f"digits={arrays}", "--runs", str(tmp_path / "runs"), "--add", "--seeds", "1"]
         monkeypatch.setattr(sys, "argv", ["recipe_figures.py", *words])
@@ -194,13 +200,8 @@ def test_seeds_are_added_one_by_one(figures, arrays, tmp_path, monkeypatch):
         figures.joined(whole, {**later, "top1": {"linear": [0.5]}})
 
 
-def test_seeds_that_shared_their_machine_count_without_their_times(figures, arrays, tmp_path, monkeypatch):
+def test_seeds_that_shared_their_machine_count_without_their_times(figures, whole, arrays, tmp_path, monkeypatch):
     """And are read where only their records are left, as of runs from elsewhere."""
-    asked = EvaluationOptions(methods=("knn",), draws=100)
-    monkeypatch.setattr(figures, "find_recipe", lambda name: recipe_with(asked, arrays))
-    whole = figures.measured("digits", arrays, Laboratory(tmp_path / "runs", "off"), range(2))
-    monkeypatch.setattr(figures, "FILE", tmp_path / "measured.json")
-    monkeypatch.setattr(figures, "_write_between", lambda *words: None)
 
     def call(*words):
         monkeypatch.setattr(sys, "argv", ["recipe_figures.py", f"digits={arrays}", "--seeds", "1", *words])

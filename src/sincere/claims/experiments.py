@@ -22,8 +22,8 @@ QUICK_SEEDS = 3
 FAST_EPOCHS = 40
 BOTH: tuple[LossName, ...] = ("sincere", "supcon")
 SLOW = (
-    "There is no GPU here. On a CPU this run takes hours in the fast form and days in the full one; Ctrl-C saves it, "
-    "and the same command goes on with it. Runs that are kept with the project are found in reproduce/ of a checkout."
+    "There is no GPU here. On a CPU this run can take hours in the fast form and days in the full one; Ctrl-C saves "
+    "it, and the same command goes on with it. Runs that are kept with the project are found in reproduce/ of a checkout."
 )
 
 

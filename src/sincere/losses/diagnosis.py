@@ -24,7 +24,7 @@ from sincere.types import SimilarityName
 
 LOSSES = ("sincere", "supcon", "supcon_in", "eps_supinfonce", "decoupled", "set_nce")
 ROUNDING = 2  # machine epsilons of a log-sum-exp within which a logit counts as equal to it
-FEW = 16  # rows among which chance alone can hide what an encoder knows
+FEW = 16  # labelled rows among which chance alone can hide what an encoder knows
 EPSILON = 0.25  # the margin at which ε-SupInfoNCE is read, its function's default
 
 
@@ -292,7 +292,7 @@ def _messages_about_embeddings(found: Diagnosis, classes: int) -> Iterator[str]:
             f"SupCon stands at log(n − 1) = {log(labelled - 1):.2f}, the value of embeddings that tell nothing "
             "apart: they are untrained, or have collapsed to one point"
         )
-    elif found.cosines is not None and found.samples >= FEW and not found.cosines.related:
+    elif found.cosines is not None and labelled >= FEW and not found.cosines.related:
         yield (
             "samples of one class are no more alike than others: is the encoder untrained, or are labels and "
             "embeddings in different orders?"
