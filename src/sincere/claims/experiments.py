@@ -23,7 +23,8 @@ FAST_EPOCHS = 40
 BOTH: tuple[LossName, ...] = ("sincere", "supcon")
 SLOW = (
     "There is no GPU here. On a CPU this run can take hours in the fast form and days in the full one; Ctrl-C saves "
-    "it, and the same command goes on with it. Runs that are kept with the project are found in reproduce/ of a checkout."
+    "it, and the same command goes on with it. Runs that are kept with the project are found in reproduce/ of a "
+    "checkout."
 )
 
 
