@@ -193,6 +193,7 @@ def test_seeds_are_added_one_by_one(figures, whole, arrays, tmp_path, monkeypatc
     assert both["commit"] == "0123456789abcdef, abc"
     assert "commit 012345678, abc, " in str(Figures.of(both))
     assert figures.joined({**whole, "commit": None}, later)["commit"] == "abc"
+    assert figures.joined(both, later)["commit"] == both["commit"], "each commit once"
     assert (both["verdict_seconds"], len(both["seconds"])) == ([3.0, 4.0], 4)
     with pytest.raises(OptionError, match=r"must have the same hardware: .* is kept, got another"):
         figures.joined(whole, {**later, "hardware": "another"})
