@@ -61,6 +61,7 @@ class ContrastiveClassifier(ClassifierMixin, ContrastiveTransformer):  # type: i
         learning_rate: float = 0.003,
         weight_decay: float = 0.01,
         device: str = "auto",
+        verbose: bool | int = False,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         super().__init__(
@@ -78,6 +79,7 @@ class ContrastiveClassifier(ClassifierMixin, ContrastiveTransformer):  # type: i
             learning_rate=learning_rate,
             weight_decay=weight_decay,
             device=device,
+            verbose=verbose,
             random_state=random_state,
         )
         self.rule = rule

@@ -13,6 +13,7 @@ from sincere.data import ClassBatches
 from sincere.defaults import gradients_on
 from sincere.encoders import EmbeddingModel, ProjectionHead, build_encoder, seeded
 from sincere.errors import OptionError
+from sincere.estimators.telling import told
 from sincere.losses.modules import (
     ContrastiveLoss,
     DecoupledLoss,
@@ -21,6 +22,7 @@ from sincere.losses.modules import (
     SINCERELoss,
     SupConLoss,
 )
+from sincere.train.progress import Length, Show
 from sincere.views import Statistics, build_views
 
 LossName: TypeAlias = Literal["sincere", "supcon", "eps_supinfonce", "decoupled", "set_nce"]
@@ -71,7 +73,7 @@ class FitOptions:
 
 
 @gradients_on()
-def fit_model(rows: Tensor, labels: Tensor, options: FitOptions, *, seed: int) -> EmbeddingModel:
+def fit_model(rows: Tensor, labels: Tensor, options: FitOptions, *, seed: int, show: Show = "off") -> EmbeddingModel:
     """Train an MLP and its head on standardised rows (n, features), on their device."""
     device, features = rows.device, rows.shape[1]
     generator = torch.Generator(device).manual_seed(seed)
@@ -86,16 +88,19 @@ def fit_model(rows: Tensor, labels: Tensor, options: FitOptions, *, seed: int) -
     loss = LOSSES[options.loss](temperature=options.temperature)
     batches = ClassBatches(labels, batch_size=options.batch_size, seed=seed)
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=options.weight_decay)
-    rates = _learning_rates(options.learning_rate, options.epochs * len(batches))
-    for epoch in range(options.epochs):
-        for chosen in batches.batches(epoch):
+    length = Length(options.epochs, options.epochs * len(batches))
+    rates = _learning_rates(options.learning_rate, length.steps)
+    with told(show, length, device) as telling:
+        for chosen in (one for epoch in range(options.epochs) for one in batches.batches(epoch)):
             chosen = chosen.to(device)
             seen = views(rows[chosen], count=options.views, generator=generator)
             embeddings = model(seen.flatten(0, 1)).unflatten(0, seen.shape[:2])
             optimizer.param_groups[0]["lr"] = next(rates)
             optimizer.zero_grad()
-            loss(embeddings, labels[chosen]).backward()
+            value = loss(embeddings, labels[chosen])
+            value.backward()
             optimizer.step()
+            telling.add(value, len(chosen))
     if not all(bool(values.isfinite().all()) for values in model.state_dict().values()):
         raise OptionError(
             "training must end with finite weights, and some are NaN or infinite: choose a smaller learning_rate "

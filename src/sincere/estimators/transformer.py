@@ -17,6 +17,7 @@ from sincere.checks import check_choice
 from sincere.defaults import usual_defaults
 from sincere.errors import InputError, OptionError
 from sincere.estimators.fitting import FitOptions, LossName, fit_model
+from sincere.estimators.telling import show_by
 from sincere.losses.similarity import unit_rows
 from sincere.tables import amount
 from sincere.views import Statistics
@@ -73,6 +74,8 @@ class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         learning_rate: of AdamW, after a warm-up and before a cosine to zero.
         weight_decay: of AdamW.
         device: to train on; `"auto"` takes a GPU where there is one. The fitted estimator is on the CPU.
+        verbose: 1 or True shows on stderr how far a fit is: a bar on a terminal, elsewhere a line every ten seconds;
+            2 or more has lines on a terminal too, as several fits at once need them.
         random_state: of weights, batches and views: a whole number repeats a fit.
     """
 
@@ -93,6 +96,7 @@ class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         learning_rate: float = 0.003,
         weight_decay: float = 0.01,
         device: str = "auto",
+        verbose: bool | int = False,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.loss = loss
@@ -109,6 +113,7 @@ class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.device = device
+        self.verbose = verbose
         self.random_state = random_state
 
     @usual_defaults()
@@ -125,7 +130,7 @@ class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def _fit(self, X: Any, y: Any) -> tuple[Tensor, Tensor]:
         """Train; the training samples' unit vectors and class numbers."""
-        device = _device(self.device)
+        device, show = _device(self.device), show_by(as_python(self.verbose))
         options = FitOptions(**{field.name: as_python(getattr(self, field.name)) for field in fields(FitOptions)})
         check_choice("output", self.output, OUTPUTS)
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
@@ -143,7 +148,7 @@ class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         labels = torch.from_numpy(encoder.transform(y).astype(np.int64))
         rows = self._standardised(X).float()
         # What is kept is on the CPU, so that a pickled estimator opens on any machine.
-        self.model_ = fit_model(rows.to(device), labels.to(device), options, seed=seed).cpu()
+        self.model_ = fit_model(rows.to(device), labels.to(device), options, seed=seed, show=show).cpu()
         self.output_ = self.output
         return self._vectors(X, self.output), labels
 
