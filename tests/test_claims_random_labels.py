@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from sincere.claims import ClaimResult, random_image_labels, random_labels, reproduce
-from sincere.claims.random_image_labels import Fitting, chosen_rate, fit_images, normalised, randomised, steps_to_fit
+from sincere.claims.random_image_labels import Fitter, Fitting, chosen_rate, fit_images, normalised, randomised
 from sincere.data import LabelledData, Splits
 from sincere.errors import InputError
 
@@ -51,16 +51,16 @@ def test_images_are_normalised_by_channel():
 def test_a_network_fits_what_images_show_and_the_steps_are_counted(loss):
     images, labels = bright_and_dark()
     torch.manual_seed(0)
-    patient = replace(TINY, max_epochs=60)
-    run = steps_to_fit(loss, normalised(images), labels, patient, rate=0.05, share=0.0, seed=3)
+    fitter = Fitter(loss, normalised(images), 3, replace(TINY, max_epochs=60))
+    run = fitter.steps_to_fit(labels, rate=0.05, share=0.0, seed=3)
     assert run.fitted
     assert run.steps % 3 == 0  # whole epochs of three batches
-    torch.manual_seed(1)  # nothing of it comes from torch's own generator
-    assert steps_to_fit(loss, normalised(images), labels, patient, rate=0.05, share=0.0, seed=3) == run
     random = randomised(labels, 1.0, classes=3, seed=0)
-    hasty = replace(TINY, max_epochs=1)
-    given_up = steps_to_fit(loss, normalised(images), random, hasty, rate=0.05, share=1.0, seed=3)
+    given_up = fitter.steps_to_fit(random, rate=0.05, share=1.0, seed=3, max_epochs=1)
     assert (given_up.steps, given_up.fitted) == (3, False)
+    torch.manual_seed(1)  # nothing of it comes from torch's own generator, nor from the runs before
+    assert fitter.steps_to_fit(labels, rate=0.05, share=0.0, seed=3) == run
+    assert Fitter(loss, normalised(images), 3, fitter.fitting).steps_to_fit(labels, rate=0.05, share=0.0, seed=3) == run
 
 
 @pytest.mark.parametrize("loss", random_image_labels.LOSSES)
@@ -72,13 +72,15 @@ def test_each_loss_has_the_rate_that_fits_soonest(loss):
     inputs = normalised(images)
     steps = {}
     for rate in some.rates:
-        found = steps_to_fit(loss, inputs, labels, some, rate=rate, share=0.0, seed=2)  # the seed after its own two
+        # The seed after its own two.
+        found = Fitter(loss, inputs, 3, some).steps_to_fit(labels, rate=rate, share=0.0, seed=2)
         steps[rate] = found.steps if found.fitted else float("inf")
     assert len(set(steps.values())) > 1
-    assert steps[chosen_rate(loss, inputs, labels, some)] == min(steps.values())
-    assert chosen_rate(loss, inputs, labels, replace(some, max_epochs=0, rates=(0.3, 0.1))) == 0.3  # none ever fits
+    never = replace(some, max_epochs=0, rates=(0.3, 0.1))
+    assert chosen_rate(Fitter(loss, inputs, 3, never), labels) == 0.3
     just = replace(some, max_epochs=int(min(steps.values())) // 3)  # the best fits in the last epoch that is allowed
-    assert steps[chosen_rate(loss, inputs, labels, just)] == min(steps.values())
+    for asked in (some, just):
+        assert steps[chosen_rate(Fitter(loss, inputs, 3, asked), labels)] == min(steps.values())
 
 
 def test_training_accuracy_by_hand():

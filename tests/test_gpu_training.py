@@ -5,6 +5,8 @@ from contextlib import nullcontext
 import pytest
 import torch
 
+from sincere.claims import random_image_labels
+from sincere.claims.random_image_labels import Fitter, Fitting
 from sincere.data import LabelledData, Splits
 from sincere.train import (
     BatchesConfig,
@@ -95,6 +97,28 @@ def test_a_replay_reads_the_new_batch():
     again = made.step(plan.batch(0), step=4, epochs_before=0, share=1e-9).item()
     assert made.step(plan.batch(0), step=4, epochs_before=0, share=1e-9).item() == pytest.approx(again, rel=1e-3)
     assert made.step(plan.batch(1), step=4, epochs_before=0, share=1e-9).item() != pytest.approx(again, rel=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")
+@pytest.mark.parametrize("loss", random_image_labels.LOSSES)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_fitted_by_recorded_steps_a_network_is_what_plain_steps_make_of_it(loss, compiled, monkeypatch):
+    """Twice: the second run starts anew on what was recorded for the first."""
+    torch.compiler.reset()
+    monkeypatch.setattr(random_image_labels, "WORTH_COMPILING", 0 if compiled else 1 << 40)
+    data = images().train
+    inputs, labels = random_image_labels.normalised(data.inputs.cuda()), data.labels.cuda()
+    # No share of right labels is above 1: both epochs of four batches are run.
+    fitting = Fitting("short_cnn", {"channels": [8, 16, 16]}, 120, max_epochs=2, batch=30, threshold=1.1)
+    plain, recorded = (Fitter(loss, inputs, 3, fitting) for _ in range(2))
+    plain._step, plain._value, plain._evaluated = plain._forward_and_backward, plain._forward, plain.network
+    for seed in (0, 1):
+        runs = [fitter.steps_to_fit(labels, rate=0.02, share=0.0, seed=seed) for fitter in (plain, recorded)]
+        assert runs[0] == runs[1]
+        assert runs[0].steps == 8
+        weights = zip(plain.network.parameters(), recorded.network.parameters(), strict=True)
+        assert all(torch.allclose(a, b, atol=0.02, rtol=0.05) for a, b in weights)
+    assert list(recorded._step.recordings) == [30]
 
 
 class Looks(torch.nn.Module):

@@ -6,7 +6,7 @@ views, and no weight decay. What can be learned by heart is learned by heart.
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,13 @@ from sincere.errors import InputError
 from sincere.runs.files import write_atomically
 from sincere.theory import Estimate, FitTime, FitTimes, FitTrend
 from sincere.theory.fit_times import fit_growth, fit_trend
+from sincere.train.recorded import RecordedSteps, Results
 
 CONTRASTIVE: dict[str, Callable[..., Tensor]] = {"supcon": SF.supcon, "sincere": SF.sincere}
 LOSSES = ("cross_entropy", *CONTRASTIVE)
 DIM = 128  # of the embeddings, behind one linear layer, as cross-entropy's logits are
 PORTION = 2000  # images that are looked at together
+WORTH_COMPILING = 20_000  # images from which on a loss's runs take a GPU longer than half a minute of compiling saves
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,12 @@ def fit_images(
         write_atomically(kept, (json.dumps(document, indent=1) + "\n").encode())
 
     inputs, plain = normalised(images[: fitting.images].to(place)), labels[: fitting.images]
+    classes = int(labels.max()) + 1
+    fitters = {loss: Fitter(loss, inputs, classes, fitting) for loss in LOSSES}
     for loss in LOSSES:
         if loss not in rates:
             say(f"learning rate of {loss}")
-            rates[loss] = chosen_rate(loss, inputs, plain.to(place), fitting)
+            rates[loss] = chosen_rate(fitters[loss], plain.to(place))
             keep()
     for seed in fitting.seeds:
         for loss in LOSSES:
@@ -84,10 +88,8 @@ def fit_images(
                 if (loss, share, seed) in known:
                     continue
                 say(f"{loss}, {100 * share:g} % of the labels random, seed {seed}")
-                shown = randomised(plain, share, classes=int(labels.max()) + 1, seed=seed).to(place)
-                known[loss, share, seed] = steps_to_fit(
-                    loss, inputs, shown, fitting, rate=rates[loss], share=share, seed=seed
-                )
+                shown = randomised(plain, share, classes=classes, seed=seed).to(place)
+                known[loss, share, seed] = fitters[loss].steps_to_fit(shown, rate=rates[loss], share=share, seed=seed)
                 keep()
     runs = [known[loss, share, seed] for loss in LOSSES for share in fitting.shares for seed in fitting.seeds]
     return ImageFits(
@@ -114,16 +116,17 @@ def _kept_before(
     return document["rates"], {(run.loss, run.share, run.seed): run for run in runs}
 
 
-def chosen_rate(loss: str, inputs: Tensor, labels: Tensor, fitting: Fitting) -> float:
+def chosen_rate(fitter: "Fitter", labels: Tensor) -> float:
     """The rate at which these labels are fitted soonest, from a seed that nothing is measured with.
 
     A rate is given up as soon as it takes longer than the best before it.
     """
+    fitting = fitter.fitting
     best, patience = None, fitting.max_epochs
     steps_an_epoch = max(1, len(labels) // fitting.batch)
     for rate in fitting.rates:
-        patient = replace(fitting, max_epochs=patience)
-        trial = steps_to_fit(loss, inputs, labels, patient, rate=rate, share=0.0, seed=max(fitting.seeds) + 1)
+        seed = max(fitting.seeds) + 1
+        trial = fitter.steps_to_fit(labels, rate=rate, share=0.0, seed=seed, max_epochs=patience)
         epochs = trial.steps // steps_an_epoch
         if trial.fitted and (best is None or epochs < patience):
             best, patience = rate, epochs
@@ -148,28 +151,58 @@ def randomised(labels: Tensor, share: float, *, classes: int, seed: int) -> Tens
     return changed
 
 
-def steps_to_fit(
-    loss: str, inputs: Tensor, labels: Tensor, fitting: Fitting, *, rate: float, share: float, seed: int
-) -> FitTime:
-    """Train one network; look at its training labels after every epoch."""
-    network = _network(loss, inputs, int(labels.max()) + 1, fitting, seed)
-    descend = torch.optim.SGD(network.parameters(), lr=rate, momentum=fitting.momentum)
-    generator = torch.Generator().manual_seed(seed)
-    batch = min(fitting.batch, len(labels))
-    steps = 0
-    for _ in range(fitting.max_epochs):
-        order = torch.randperm(len(labels), generator=generator).to(labels.device)
-        for start in range(0, len(labels) - batch + 1, batch):
-            rows = order[start : start + batch]
-            with half_precision(inputs.device, _precision(inputs)):
-                output = network(inputs[rows])
-            descend.zero_grad()
-            _value(loss, output.float(), labels[rows], fitting).backward()  # type: ignore[no-untyped-call]
-            descend.step()
-            steps += 1
-        if training_accuracy(loss, network, inputs, labels) >= fitting.threshold:
-            return FitTime(loss, share, seed, steps, True)
-    return FitTime(loss, share, seed, steps, False)
+class Fitter:
+    """A network of one loss, which every run starts anew: what a GPU compiles and records for it is made once."""
+
+    def __init__(self, loss: str, inputs: Tensor, classes: int, fitting: Fitting) -> None:
+        self.loss, self.inputs, self.classes, self.fitting = loss, inputs, classes, fitting
+        self.network = _network(loss, inputs, classes, fitting, seed=0)
+        self._value: Callable[[Tensor, Tensor, Tensor], Results] = self._forward
+        self._evaluated: Callable[[Tensor], Tensor] = self.network
+        self._step: Callable[[Tensor, Tensor, Tensor], Results] = self._forward_and_backward
+        if inputs.is_cuda:
+            self._step = RecordedSteps(self._forward_and_backward, self.network.parameters())
+            if len(inputs) >= WORTH_COMPILING:
+                self._value = torch.compile(self._forward, dynamic=False)
+                self._evaluated = torch.compile(self.network, dynamic=False)
+
+    def steps_to_fit(
+        self, labels: Tensor, *, rate: float, share: float, seed: int, max_epochs: int | None = None
+    ) -> FitTime:
+        """Train from this seed's start; look at the training labels after every epoch."""
+        fresh = _network(self.loss, self.inputs, self.classes, self.fitting, seed)
+        self.network.load_state_dict(fresh.state_dict())  # in place: a recording knows addresses
+        descend = torch.optim.SGD(self.network.parameters(), lr=rate, momentum=self.fitting.momentum)
+        generator = torch.Generator().manual_seed(seed)
+        batch = min(self.fitting.batch, len(labels))
+        nothing = labels.new_zeros(0)  # of random numbers
+        steps = 0
+        for _ in range(self.fitting.max_epochs if max_epochs is None else max_epochs):
+            order = torch.randperm(len(labels), generator=generator).to(labels.device)
+            for start in range(0, len(labels) - batch + 1, batch):
+                rows = order[start : start + batch]
+                descend.zero_grad()
+                self._step(self.inputs[rows], nothing, labels[rows])
+                descend.step()
+                steps += 1
+            right = training_accuracy(self.loss, self.network, self.inputs, labels, evaluated=self._evaluated)
+            if right >= self.fitting.threshold:
+                return FitTime(self.loss, share, seed, steps, True)
+        return FitTime(self.loss, share, seed, steps, False)
+
+    def _forward_and_backward(self, inputs: Tensor, numbers: Tensor, labels: Tensor) -> Results:
+        value, outputs, keys = self._value(inputs, numbers, labels)
+        value.backward()  # type: ignore[no-untyped-call]
+        return value.detach(), outputs, keys
+
+    def _forward(self, inputs: Tensor, _: Tensor, labels: Tensor) -> Results:
+        with half_precision(inputs.device, _precision(inputs)):
+            output = self.network(inputs)
+        output = output.float()
+        if self.loss == "cross_entropy":
+            return F.cross_entropy(output, labels), output.detach(), None
+        value = CONTRASTIVE[self.loss](output, labels, temperature=self.fitting.temperature)
+        return value, output.detach(), None
 
 
 def _network(loss: str, inputs: Tensor, classes: int, fitting: Fitting, seed: int) -> nn.Module:
@@ -185,21 +218,23 @@ def _network(loss: str, inputs: Tensor, classes: int, fitting: Fitting, seed: in
     return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 
-def _value(loss: str, output: Tensor, labels: Tensor, fitting: Fitting) -> Tensor:
-    if loss == "cross_entropy":
-        return F.cross_entropy(output, labels)
-    return CONTRASTIVE[loss](output, labels, temperature=fitting.temperature)
-
-
 def _precision(inputs: Tensor) -> Precision:
     return "bf16" if inputs.is_cuda else "fp32"
 
 
 @torch.no_grad()
-def training_accuracy(loss: str, network: nn.Module, inputs: Tensor, labels: Tensor) -> float:
-    """By the largest logit, or by the nearest class mean of the embeddings."""
+def training_accuracy(
+    loss: str,
+    network: nn.Module,
+    inputs: Tensor,
+    labels: Tensor,
+    *,
+    evaluated: Callable[[Tensor], Tensor] | None = None,
+) -> float:
+    """By the largest logit, or by the nearest class mean of the embeddings; `evaluated` is the network as compiled."""
+    outputs = evaluated or network
     with in_evaluation(network), half_precision(inputs.device, _precision(inputs)):
-        output = torch.cat([network(some).float() for some in torch.split(inputs, PORTION)])
+        output = torch.cat([outputs(some).float() for some in torch.split(inputs, PORTION)])
     if loss != "cross_entropy":
         output = F.normalize(output, dim=1)
         means = output.new_zeros(int(labels.max()) + 1, output.shape[1]).index_add_(0, labels, output)
