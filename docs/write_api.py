@@ -24,6 +24,7 @@ PACKAGES = {
     "sincere.train": "training.md",
     "sincere.recipes": "recipes.md",
     "sincere.embeddings": "training.md#the-model-afterwards",
+    "sincere.nearest": "evaluation.md",
     "sincere.evaluate": "evaluation.md",
     "sincere.estimators": "evaluation.md#estimators-for-scikit-learn",
     "sincere.geometry": "geometry.md",

@@ -24,9 +24,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "views": GROUND,
     "encoders": GROUND,
     "runs": GROUND,
-    "embeddings": GROUND | {"data", "views", "encoders", "runs"},
+    "nearest": GROUND | {"losses", "functional"},
+    "embeddings": GROUND | {"data", "views", "encoders", "runs", "nearest"},
     "train": GROUND | {"data", "views", "encoders", "losses", "functional", "runs", "embeddings", "evaluate"},
-    "evaluate": GROUND | {"embeddings", "losses", "functional", "runs"},
+    "evaluate": GROUND | {"embeddings", "losses", "functional", "runs", "nearest"},
     "geometry": GROUND | {"embeddings", "evaluate", "losses", "functional", "runs"},
     "theory": GROUND | {"losses", "functional", "geometry"},
     "claims": GROUND

@@ -15,8 +15,8 @@ from sincere.cli.app import VERBS
 from sincere.data.options import DEFAULTS
 from sincere.data.tabular import LABEL_NAMES
 from sincere.encoders.build import ENCODERS, LIBRARIES
-from sincere.evaluate.classifiers import K_CANDIDATES
 from sincere.evaluate.options import Method
+from sincere.nearest.default_k import K_CANDIDATES
 from sincere.recipes import RECIPES
 from sincere.train import OptimizerConfig, TrainConfig
 from sincere.train.config import LOSSES

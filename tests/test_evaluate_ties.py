@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
 from sincere.embeddings import EmbeddingSet
-from sincere.evaluate import Evaluation, EvaluationOptions, compare, cosines, evaluate, neighbours
+from sincere.errors import OptionError
+from sincere.evaluate import Evaluation, EvaluationOptions, compare, evaluate, neighbours
 from sincere.evaluate.comparison import per_sample
-from sincere.evaluate.cosines import copies
 from sincere.evaluate.neighbours import Neighbours, choose_k, cosine_tiles, nearest, vote
 from sincere.evaluate.retrieval import retrieve
+from sincere.nearest import cosines
+from sincere.nearest.cosines import copies
 
 
 def signed_square(a, b):
@@ -240,7 +242,7 @@ def test_nearest_of_the_other_queries():
     order = (unit @ unit.T).fill_diagonal_(-2).argsort(dim=1, descending=True)[:, :29]
     assert torch.equal(found.labels, order)
     assert found.tied is None
-    with pytest.raises(neighbours.OptionError, match="between 1 and the 29 samples"):
+    with pytest.raises(OptionError, match="between 1 and the 29 samples"):
         nearest(rows, None, labels, k=30)
 
 

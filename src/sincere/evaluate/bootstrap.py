@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sincere.errors import OptionError
-from sincere.evaluate.precision import full_precision
+from sincere.nearest.precision import full_precision
 
 CELLS = 2**20  # counts held at once: few enough for the processor's cache
 LEAST_DRAWS = 100  # the outer 2.5 % are then two or three of them

@@ -3,23 +3,21 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError
-from sincere.evaluate.class_means import class_mean_scores, class_means
-from sincere.evaluate.default_k import default_k, k_origin, k_words
 from sincere.evaluate.linear import fit_logistic, fit_with_folds, fit_with_validation
-from sincere.evaluate.neighbours import choose_k, nearest, vote
 from sincere.evaluate.options import EvaluationOptions, Vectors
 from sincere.evaluate.paper_probe import fit_paper_probe
 from sincere.evaluate.record import Setting
 from sincere.losses.similarity import unit_rows
+from sincere.nearest.class_means import class_mean_scores, class_means
+from sincere.nearest.default_k import k_words, settled_k
+from sincere.nearest.neighbours import nearest, vote
 from sincere.tables import amount
 
 LENGTH = "length"  # in the linear probe's settings, where its vectors were brought to one
-K_CANDIDATES = (1, 3, 5, 10, 20, 50, 100, 200)
 
 
 @dataclass(frozen=True)
@@ -71,16 +69,8 @@ def _knn(task: Task) -> Scored:
     options = task.options
     which = options.neighbours_on
     gallery, labels = vectors_of(task.train, which), task.train.labels
-    if options.k is None and task.validation is not None:
-        most = min(max(K_CANDIDATES), len(task.train))
-        near = nearest(vectors_of(task.validation, which), gallery, labels, k=most)
-        k = choose_k(near, task.validation.labels, K_CANDIDATES, classes=task.classes, voting=options.voting)
-        origin = "chosen on the validation set"
-    elif options.k is not None:
-        k, origin = min(options.k, len(task.train)), "given"
-    else:
-        k = default_k(torch.bincount(labels))
-        origin = k_origin(k)
+    held_out = None if task.validation is None else (vectors_of(task.validation, which), task.validation.labels)
+    k, origin = settled_k(options.k, gallery, labels, held_out, classes=task.classes, voting=options.voting)
     near = nearest(vectors_of(task.test, which), gallery, labels, k=k)
     scores = vote(near, classes=task.classes, k=k, voting=options.voting)
     settings: dict[str, Setting] = {"k": k, "k_origin": origin, "voting": options.voting, "on": which}

@@ -10,14 +10,14 @@ from sincere.errors import InputError, OptionError
 from sincere.evaluate.accuracy import balanced_accuracy, per_class_accuracy, top_k_hits
 from sincere.evaluate.bootstrap import percentile_interval, resampled_class_means, resampled_means
 from sincere.evaluate.classifiers import CLASSIFIERS, Scored, Task, counted, vectors_of
-from sincere.evaluate.default_k import k_notes
 from sincere.evaluate.inputs import check_is_set
 from sincere.evaluate.lengths import lengths_of_classes, swallowed
 from sincere.evaluate.options import EvaluationOptions
-from sincere.evaluate.precision import full_precision
 from sincere.evaluate.record import ClassifierResult, Estimate, Evaluation, RetrievalResult
 from sincere.evaluate.retrieval import as_hits, retrieve
 from sincere.evaluate.wording import left_out
+from sincere.nearest.default_k import k_notes
+from sincere.nearest.precision import full_precision
 from sincere.tables import amount
 
 ALONE = "every test sample is the only one of its class"

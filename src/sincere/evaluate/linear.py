@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sincere.errors import InputError, OptionError
-from sincere.evaluate.neighbours import row_tiles
-from sincere.evaluate.precision import full_precision
+from sincere.nearest.neighbours import row_tiles
+from sincere.nearest.precision import full_precision
 
 STRENGTHS = (10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # of L2, strong to weak, on standardised vectors
 SMALLER = 8  # blocks than the largest, so that all that is done to one finds it in the cache: 4 MB on a CPU

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, get_args
 from sincere.checks import check_choice
 from sincere.errors import OptionError
 from sincere.evaluate.bootstrap import LEAST_DRAWS
-from sincere.evaluate.neighbours import Voting
+from sincere.nearest.neighbours import Voting
 
 Method: TypeAlias = Literal["knn", "class_means", "linear", "linear_paper", "retrieval"]
 Vectors: TypeAlias = Literal["embeddings", "features"]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from sincere.errors import InputError, OptionError
 from sincere.evaluate.linear import LinearClassifier
-from sincere.evaluate.precision import full_precision
+from sincere.nearest.precision import full_precision
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from torch import Tensor
 
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError
-from sincere.evaluate.class_means import class_mean_scores, class_means
-from sincere.evaluate.default_k import default_k
-from sincere.evaluate.neighbours import nearest, vote
 from sincere.evaluate.retrieval import retrieve
+from sincere.nearest.class_means import class_mean_scores, class_means
+from sincere.nearest.default_k import default_k
+from sincere.nearest.neighbours import nearest, vote
 
 
 def quick_figures(

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from sincere.checks import check_labels
 from sincere.errors import OptionError
-from sincere.evaluate.cosines import comparable
-from sincere.evaluate.neighbours import PARTS, cosine_tiles
-from sincere.evaluate.precision import full_precision
 from sincere.evaluate.ties import TiedRanking, tied_ranking
+from sincere.nearest.cosines import comparable
+from sincere.nearest.neighbours import PARTS, cosine_tiles
+from sincere.nearest.precision import full_precision
 
 
 def recall_at(relevant: Tensor, k: int) -> Tensor:

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from sincere.evaluate.precision import full_precision
 from sincere.losses.similarity import unit_rows
+from sincere.nearest.precision import full_precision
 
 
 def class_means(vectors: Tensor, labels: Tensor, *, classes: int) -> Tensor:

@@ -1,12 +1,15 @@
-"""How many neighbours vote where nobody says: as many as the classes allow."""
+"""How many neighbours vote where nobody says: what serves other samples best, or as many as the classes allow."""
 
 from collections.abc import Iterator, Mapping
 
+import torch
 from torch import Tensor
 
+from sincere.nearest.neighbours import Voting, choose_k, nearest
 from sincere.tables import amount
 
 DEFAULT_K = 20
+K_CANDIDATES = (1, 3, 5, 10, 20, 50, 100, 200)
 LOWERED = "default, lowered because classes are small"
 
 
@@ -26,6 +29,26 @@ def default_k(counts: Tensor) -> int:
     usual, small = sizes[min(len(sizes) - 1, max(1, len(sizes) // 4))], sizes[len(sizes) // 10]
     k = min(DEFAULT_K, usual)
     return min(k, 2 * small) if 4 * small >= k else k
+
+
+def settled_k(
+    given: int | None,
+    gallery: Tensor,
+    labels: Tensor,
+    held_out: tuple[Tensor, Tensor] | None,
+    *,
+    classes: int,
+    voting: Voting = "count",
+) -> tuple[int, str]:
+    """How many neighbours vote, and who said so: the caller, samples held out for it with their labels, the classes."""
+    if given is not None:
+        return min(given, len(labels)), "given"
+    if held_out is not None:
+        near = nearest(held_out[0], gallery, labels, k=min(max(K_CANDIDATES), len(labels)))
+        k = choose_k(near, held_out[1], K_CANDIDATES, classes=classes, voting=voting)
+        return k, "chosen on the validation set"
+    k = default_k(torch.bincount(labels))
+    return k, k_origin(k)
 
 
 def k_origin(k: int) -> str:

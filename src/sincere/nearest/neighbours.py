@@ -1,6 +1,6 @@
 """The k nearest samples by cosine, and what they vote for; in tiles, so that n×m never exists at once."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Literal, TypeAlias
@@ -10,8 +10,8 @@ from torch import Tensor
 
 from sincere.checks import check_choice, check_labels, check_temperature
 from sincere.errors import InputError, OptionError
-from sincere.evaluate.cosines import comparable, prepared
-from sincere.evaluate.precision import full_precision
+from sincere.nearest.cosines import comparable, prepared
+from sincere.nearest.precision import full_precision
 
 Voting: TypeAlias = Literal["count", "similarity"]
 TILE = {"cpu": 2**23, "cuda": 2**27}  # similarities held at once: 32 MB where caches are small, 512 MB on a GPU
@@ -94,22 +94,34 @@ def vote(
     """
     check_choice("voting", voting, ("count", "similarity"))
     check_temperature(temperature)
+    return _tally(neighbours, classes, k, lambda cosines, finest: _weights(cosines, voting, temperature, finest))
+
+
+def votes(neighbours: Neighbours, *, classes: int, k: int) -> Tensor:
+    """How many of the k nearest are of each class, (n, classes): `"count"` of `vote` without what breaks ties."""
+    return _tally(neighbours, classes, k, lambda cosines, finest: torch.ones_like(cosines))
+
+
+def _tally(
+    neighbours: Neighbours, classes: int, k: int, weights_of: Callable[[Tensor, Tensor | float], Tensor]
+) -> Tensor:
+    """The weights of the k nearest, added up by class; those that are equally near share out what is left for them."""
     k = min(k, neighbours.k)
     cosines, labels = neighbours.cosines[:, :k].double(), neighbours.labels[:, :k]
     scores = torch.zeros(labels.shape[0], classes, dtype=torch.float64, device=labels.device)
-    scores.scatter_add_(1, labels, _weights(cosines, voting, temperature))
+    scores.scatter_add_(1, labels, weights_of(cosines, 1.0))
     tied = _tied_at(neighbours, k)
     if tied.numel():
         cosines, labels, group = cosines[tied], labels[tied], _group(neighbours, tied, k, classes)
         size, inside = group.sum(dim=1, keepdim=True), cosines == cosines[:, -1:]
         # Shares of a vote differ by 1/size at least, and what breaks ties must stay below that.
-        weights = _weights(cosines, voting, temperature, finest=size)
+        weights = weights_of(cosines, size)
         certain = torch.zeros_like(group).scatter_add_(1, labels, weights.masked_fill(inside, 0))
         scores[tied] = certain + group * (weights[:, -1:] * inside.sum(dim=1, keepdim=True) / size)
     return scores
 
 
-def _weights(cosines: Tensor, voting: Voting, temperature: float, finest: Tensor | float = 1.0) -> Tensor:
+def _weights(cosines: Tensor, voting: Voting, temperature: float, finest: Tensor | float) -> Tensor:
     """What the vote of each of k neighbours counts. Numbers of votes differ by 1/finest at least, or not at all."""
     if voting == "similarity":
         return ((cosines - cosines[:, :1]) / temperature).exp()  # a common factor of a row changes no order
