@@ -10,7 +10,7 @@ from scipy import stats
 
 from evaluated import EVERYTHING, made, with_correct
 from sincere.errors import InputError, OptionError
-from sincere.evaluate import Evaluation, EvaluationOptions, compare, evaluate
+from sincere.evaluate import Evaluation, EvaluationOptions, compare, corrected_together, evaluate
 from sincere.evaluate.comparison import balancing_weights, per_sample
 from sincere.evaluate.paired import holm, mcnemar_exact, paired_test, sign_flip
 
@@ -145,9 +145,35 @@ def test_several_runs_are_corrected():
     assert [difference.p_holm for difference in result.differences] == pytest.approx(holm(plain))
     verdicts = {(d.first, d.second): d.verdict for d in result.differences}
     assert all((verdict == "real") == ("run 0.9" in pair) for pair, verdict in verdicts.items())
-    assert "after Holm's correction" in str(result)
+    assert all("after Holm's correction for 6 tests" in str(difference) for difference in result.differences)
+    assert "corrected for all 6 tests here together" in str(result)
     document = json.loads(result.to_json())
     assert document["differences"][0]["sentence"] == str(result.differences[0])
+    assert document["correction"] == result.correction
+
+
+def test_one_test_is_not_corrected():
+    one, other = (with_correct(np.arange(50) % step != 0, name=f"run {step}") for step in (3, 4))
+    result = compare(one, other)
+    assert result.differences[0].p_holm == result.differences[0].test.p
+    assert result.correction == ""
+    assert "Holm" not in str(result)
+
+
+def test_what_is_read_together_is_corrected_together():
+    """Six samples that only the first got right: p = 2/2⁶, which counts alone and not as one of two tests."""
+    base = np.arange(60) % 4 != 0
+    better = base.copy()
+    better[np.flatnonzero(~base)[:6]] = True
+    found = compare(with_correct(better, name="a"), with_correct(base, name="b"))
+    assert found.differences[0].verdict == "real"
+    both = corrected_together([found, compare(with_correct(base, name="a"), with_correct(base, name="b"))])
+    (first,), (second,) = (one.differences for one in both)
+    assert (first.p_holm, second.p_holm) == (pytest.approx(4 / 2**6), 1.0)
+    assert (first.tests, second.tests) == (2, 2)
+    assert first.verdict == "unclear"
+    assert "p = 0.062 after Holm's correction for 2 tests: it would count if it were the only test" in str(first)
+    assert corrected_together(both) == both  # from the tests' own p, so that twice is once
 
 
 def test_every_metric_can_be_compared(found):

@@ -1,6 +1,6 @@
 """EmbeddingSet → how good it is: classifiers, retrieval, intervals, and whether a difference is real."""
 
-from sincere.evaluate.comparison import Comparison, Difference, compare
+from sincere.evaluate.comparison import Comparison, Difference, compare, corrected_together
 from sincere.evaluate.evaluation import evaluate
 from sincere.evaluate.options import EvaluationOptions
 from sincere.evaluate.quick import quick_figures
@@ -15,6 +15,7 @@ __all__ = [
     "EvaluationOptions",
     "RetrievalResult",
     "compare",
+    "corrected_together",
     "evaluate",
     "quick_figures",
 ]

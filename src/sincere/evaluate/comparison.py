@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations, count
 from typing import Literal, TypeAlias
 
@@ -38,7 +38,8 @@ class Difference:
     samples: int
     estimate: Estimate
     test: PairedTest
-    p_holm: float  # after Holm's correction over all pairs; the same as the test's p for one pair
+    p_holm: float  # after Holm's correction; the same as the test's p where it was the only test
+    tests: int = 1  # that were corrected together
 
     @property
     def verdict(self) -> Verdict:
@@ -54,7 +55,7 @@ class Difference:
         if self.estimate == Estimate(0.0, 0.0, 0.0):
             return f"{self.first} and {self.second} agree on every one of {samples} in {self.figure}."
         size = f"{_points(abs(self.estimate.value))} points"
-        corrected = " after Holm's correction" if self.p_holm != self.test.p else ""
+        corrected = f" after Holm's correction for {self.tests} tests" if self.tests > 1 else ""
         p = f"p = {self.p_holm:.2g}" if self.p_holm >= 1e-4 else "p < 0.0001"
         evidence = f"95 % interval {_points(low)} to {_points(high)}, {self.test.name} {p}{corrected}"
         if self.verdict == "real":
@@ -63,9 +64,12 @@ class Difference:
                 f"more than the luck of these {samples}."
             )
         if self.verdict == "unclear":
+            reason = "interval and test disagree"
+            if self.test.p < LEVEL <= self.p_holm:
+                reason = "it would count if it were the only test, but not as one of so many"
             return (
-                f"{better} may be better than {worse} by {size} of {self.figure}; {evidence}: interval and test "
-                "disagree, so this stays open. More test samples would decide it."
+                f"{better} may be better than {worse} by {size} of {self.figure}; {evidence}: {reason}, so this stays "
+                "open. More test samples would decide it."
             )
         ahead = f"{better} is ahead by {size}" if self.estimate.value else size
         return (
@@ -90,20 +94,33 @@ class Comparison:
     def __str__(self) -> str:
         rows = [(f"{self.figure}, {amount(self.samples, 'sample')}", "percent (95 % interval)")]
         rows += [(name, str(estimate)) for name, estimate in zip(self.names, self.estimates, strict=True)]
-        return "\n".join([*columns(rows), "", *map(str, self.differences), "", *self.notes, LIMITS])
+        correction = [f"{self.correction} Comparisons by other figures are not counted."] if self.correction else []
+        return "\n".join([*columns(rows), "", *map(str, self.differences), "", *self.notes, *correction, LIMITS])
+
+    @property
+    def correction(self) -> str:
+        """For what p was corrected and what that promises, in words; nothing where there was one test."""
+        tests = self.differences[0].tests
+        if tests == 1:
+            return ""
+        return (
+            f"Of many tests some succeed by luck. So p is corrected for all {tests} tests here together, by Holm's "
+            "method: the chance that even one difference is called real by luck alone stays below 5 %. An interval is "
+            "that of its difference by itself."
+        )
 
     def to_json(self) -> str:
         """Every figure, with the verdicts and sentences."""
         document = asdict(self)
         for written, difference in zip(document["differences"], self.differences, strict=True):
             written |= {"verdict": difference.verdict, "sentence": str(difference)}
-        return json.dumps({**document, "limits": LIMITS}, indent=1, ensure_ascii=False)
+        return json.dumps({**document, "correction": self.correction, "limits": LIMITS}, indent=1, ensure_ascii=False)
 
 
 def compare(
     *evaluations: Evaluation, method: str = "knn", metric: str = "top1", draws: int = 1000, seed: int = 0
 ) -> Comparison:
-    """Paired bootstrap of every pair's difference, with an exact test beside it.
+    """Paired bootstrap of every pair's difference, with an exact test beside it; p is corrected for all pairs.
 
     Args:
         evaluations: two or more, of the same test samples in the same order.
@@ -134,13 +151,27 @@ def compare(
             samples=values.shape[0],
             estimate=Estimate(means[a] - means[b], *percentile_interval(resampled[:, a] - resampled[:, b])),
             test=test,
-            p_holm=p_holm,
+            p_holm=test.p,
         )
-        for (a, b), test, p_holm in zip(pairs, tests, holm([test.p for test in tests]), strict=True)
+        for (a, b), test in zip(pairs, tests, strict=True)
     )
     own = tuple(Estimate(mean, *percentile_interval(column)) for mean, column in zip(means, resampled.T, strict=True))
     notes = tuple(_unlike_probes(names, evaluations, method))
-    return Comparison(names, figure, values.shape[0], own, differences, draws, seed, notes)
+    return corrected_together([Comparison(names, figure, values.shape[0], own, differences, draws, seed, notes)])[0]
+
+
+def corrected_together(found: Sequence[Comparison]) -> list[Comparison]:
+    """Comparisons that are read together, as on one page: p is corrected for every test of all of them.
+
+    Whoever looks through several figures for a difference has made as many tests as there are pairs and figures, and
+    each figure by itself could be called real by luck. Holm's method holds however much the figures have in common.
+    """
+    every = [difference for one in found for difference in one.differences]
+    corrected = iter(holm([difference.test.p for difference in every]))
+    return [
+        replace(one, differences=tuple(replace(d, p_holm=next(corrected), tests=len(every)) for d in one.differences))
+        for one in found
+    ]
 
 
 def per_sample(found: Evaluation, method: str, metric: str) -> Tensor:

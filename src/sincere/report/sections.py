@@ -118,7 +118,15 @@ def difference_sentences(found: Mapping[tuple[str, str], Comparison]) -> str:
     rest = (
         f"<details><summary>The other figures in words</summary>{''.join(blocks[1:])}</details>" if blocks[1:] else ""
     )
-    return f'{"".join(blocks[:1])}{rest}<p class="note">{text(LIMITS)}</p>'
+    return f'{"".join(blocks[:1])}{rest}{_correction(found)}<p class="note">{text(LIMITS)}</p>'
+
+
+def _correction(found: Mapping[tuple[str, str], Comparison]) -> str:
+    """For how many tests p was corrected, and why `sincere compare` may say another."""
+    said = text(next((one.correction for one in found.values()), ""))
+    if said and len(found) > 1:
+        said += " <code>sincere compare</code> tests one figure, and corrects for the pairs of that figure alone."
+    return f'<p class="note">{said}</p>' if said else ""
 
 
 def mistakes_section(subject: Subject, found: Sequence[Mistake]) -> str:

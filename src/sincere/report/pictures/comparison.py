@@ -6,7 +6,7 @@ from dataclasses import astuple
 from itertools import pairwise
 
 from sincere.evaluate import Comparison, compare
-from sincere.evaluate.comparison import Difference
+from sincere.evaluate.comparison import Difference, corrected_together
 from sincere.report.palette import COLOURS, FAINT
 from sincere.report.picture import Picture, Table, in_style, new_figure, short
 from sincere.report.pictures.accuracy import SHOWN, figures_of
@@ -23,12 +23,13 @@ def common_figures(subjects: Sequence[Subject]) -> tuple[tuple[str, str], ...]:
 
 
 def comparisons(subjects: Sequence[Subject]) -> dict[tuple[str, str], Comparison]:
-    """Every headline figure, compared in pairs; raises where the test samples differ."""
+    """Every headline figure, compared in pairs, and p corrected for all of them, since one page shows and counts them.
+
+    Raises where the test samples differ.
+    """
     wanted = [key for key in common_figures(subjects) if key[1] in SHOWN]
-    return {
-        (method, metric): compare(*(s.evaluation for s in subjects), method=method, metric=metric)
-        for method, metric in wanted
-    }
+    each = [compare(*(s.evaluation for s in subjects), method=method, metric=metric) for method, metric in wanted]
+    return dict(zip(wanted, corrected_together(each), strict=True))
 
 
 @in_style
