@@ -227,7 +227,6 @@ def groups(sizes, seed=0):
         ([60, 40, 3], None, 20),  # 6 for all would be too few
         ([5] * 8, 9, 9),
         ([5] * 8, np.int64(1), 1),
-        ([3, 4], 99, 99),
     ],
 )
 def test_as_many_vote_as_the_classes_allow_or_as_are_given(sizes, given, neighbours):
@@ -241,6 +240,17 @@ def test_as_many_vote_as_the_classes_allow_or_as_are_given(sizes, given, neighbo
         for nearest in np.argsort(-cosine)[:neighbours]:
             shares[row, y[nearest]] += np.exp(cosine[nearest] / 0.1)
     np.testing.assert_allclose(model.predict_proba(new), shares / shares.sum(axis=1, keepdims=True), atol=1e-9)
+
+
+def test_more_neighbours_than_samples_are_all_of_them_and_said_to_be():
+    x, y = groups([3, 4])
+    model = ContrastiveClassifier(neighbours=99, epochs=1, random_state=0, **SMALL)
+    with pytest.warns(UserWarning, match="neighbours = 99 is more than the training samples: all 7 vote") as warned:
+        model.fit(x, y)
+    assert warned[0].filename == __file__
+    assert model.neighbours_ == 7
+    every = ContrastiveClassifier(neighbours=7, epochs=1, random_state=0, **SMALL).fit(x, y)
+    np.testing.assert_array_equal(model.predict_proba(x), every.predict_proba(x))
 
 
 def test_another_number_of_neighbours_needs_no_other_fit():

@@ -49,8 +49,7 @@ def test_classes_called_like_options(tmp_path, monkeypatch):
     rows = [*(f"{i},{i % 3},{'ab'[i % 2]}\n" for i in range(20)), "1,2,seed=3\n"]
     (tmp_path / "wine.csv").write_text("size,weight,label\n" + "".join(rows))
     noted = done("train", "wine.csv", *FAST, "--out", "run").stderr
-    assert "no positive but views of it: 'seed=3'." in noted
-    assert "1 of 3 classes have one sample ('seed=3'): " in noted
+    assert noted.count("no positive but views of it: 'seed=3'.") == 1
 
 
 def test_report_names_both_options_of_files(tmp_path, monkeypatch):

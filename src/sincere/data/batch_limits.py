@@ -22,12 +22,7 @@ def notes_on_classes(
     names: Sequence[str], counts: Numbers, batch_size: int, sizes: Numbers, *, possible: int, world_size: int
 ) -> tuple[str, ...]:
     """Classes of one sample, and batches that are larger than asked for; `possible` batches have pairs."""
-    notes = []
-    if alone := [name for name, count in zip(names, counts.tolist(), strict=True) if count == 1]:
-        notes.append(
-            f"{len(alone)} of {len(names)} classes have one sample ({listed_names(alone, 5)}): it comes once an epoch, "
-            "and no other sample can be its positive."
-        )
+    notes = [*lone_note(names, counts.tolist())]
     samples, batches = int(counts.sum()), len(sizes)
     if sizes.max() > batch_size + SHORT:  # two more may make the pairs even
         reason = (
@@ -40,3 +35,12 @@ def notes_on_classes(
             "keeps the size and gives up the pairs."
         )
     return tuple(notes)
+
+
+def lone_note(names: Sequence[str], counts: Sequence[int]) -> tuple[str, ...]:
+    """A note on classes of one sample. Data and batches say it in the same words, so that a run can say it once."""
+    alone = [name for name, count in zip(names, counts, strict=True) if count == 1]
+    if not alone:
+        return ()
+    have = f"{amount(len(alone), 'class', 'classes')} {'has' if len(alone) == 1 else 'have'}"
+    return (f"{have} one sample to train on, and no positive but views of it: {listed_names(alone, 8)}.",)

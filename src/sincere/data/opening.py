@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from sincere.checks import check_choice
 from sincere.data.arrays import array_of, samples_of_arrays
+from sincere.data.batch_limits import lone_note
 from sincere.data.labelled import Form, LabelledData, Splits
 from sincere.data.options import DataOptions, Settings, check_meant, settings_from, shows_options
 from sincere.data.repeated import repeated_note
@@ -253,9 +254,7 @@ def _split(train: LabelledData, parts: dict[str, LabelledData], notes: tuple[str
     if "validation" in parts and not len(parts["validation"]):
         del parts["validation"]
         notes += (f"there is no validation part: {train.name} has too few samples for a share of {validation_share}.",)
-    if alone := [c for c, count in zip(train.class_names, train.class_counts().tolist(), strict=True) if count == 1]:
-        have = f"{amount(len(alone), 'class', 'classes')} {'has' if len(alone) == 1 else 'have'}"
-        notes += (f"{have} one sample to train on, and no positive but views of it: {listed_names(alone, 8)}.",)
+    notes += lone_note(train.class_names, train.class_counts().tolist())
     if (note := repeated_note("test", parts["test"], train)) is not None:
         notes += (note,)
     return Splits(train, parts.get("validation"), parts["test"], notes)

@@ -1,5 +1,6 @@
 """`ContrastiveClassifier`: arrays → classes by way of an embedding, as a scikit-learn classifier."""
 
+import warnings
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -32,12 +33,13 @@ class ContrastiveClassifier(ClassifierMixin, ContrastiveTransformer):  # type: i
         rule: `"knn"`: the classes of the nearest training samples, each with weight e^(cosine/temperature).
             `"class_means"`: the nearest class mean; keeps one vector a class.
         neighbours: that vote, of `"knn"`. None lets the classes decide, as in `sincere.evaluate`: 20, or fewer where
-            classes are small and further neighbours would outvote them.
+            classes are small and further neighbours would outvote them. More than there are training samples are all
+            of them, with a warning.
 
     All others are those of `ContrastiveTransformer`.
 
     Attributes:
-        neighbours_: as many as were given, or as the classes decided.
+        neighbours_: how many vote: as many as were given, or as the classes decided.
         rule_: that of the fit; another one needs another fit.
         output_: that of the fit, in which samples are near each other; `transform` alone follows another.
     """
@@ -92,7 +94,12 @@ class ContrastiveClassifier(ClassifierMixin, ContrastiveTransformer):  # type: i
         neighbours = self._given_neighbours()
         self.known_, self.known_labels_ = self._fit(X, y)
         self.rule_ = self.rule  # which of the two `known_` was made for
-        self.neighbours_ = neighbours or default_k(torch.bincount(self.known_labels_))
+        samples = len(self.known_labels_)
+        self.neighbours_ = min(neighbours or default_k(torch.bincount(self.known_labels_)), samples)
+        if self.rule == "knn" and neighbours is not None and neighbours > samples:
+            warnings.warn(
+                f"neighbours = {neighbours} is more than the training samples: all {samples} vote.", stacklevel=3
+            )
         if self.rule == "class_means":
             self.known_ = class_means(self.known_, self.known_labels_, classes=len(self.classes_))
             self.known_labels_ = torch.arange(len(self.classes_))

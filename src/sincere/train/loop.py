@@ -167,7 +167,7 @@ class Loop:
             *session.planner.notes,
             *notes_on_compute(session.config.compute, session.step.device),
         )
-        for note in notes if leader and not found else ():
+        for note in dict.fromkeys(notes) if leader and not found else ():  # data and batches may say the same
             telling.note(note)
         self.progress = build_progress(telling.show, length, done=self.position.step, leader=leader)
 
