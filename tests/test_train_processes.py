@@ -180,6 +180,21 @@ def callers_group(folder: Path) -> dict[str, object]:
     return {"codes": ends([in_a_process(lambda r=rank: process(r)) for rank in range(2)])}
 
 
+def callers_failure(folder: Path) -> dict[str, object]:
+    """A step fails on one process of a group that the caller has formed; after a run in which nothing did."""
+    port = free_port()
+
+    def process(rank: int) -> int:
+        as_torchrun(rank, port)
+        torch.distributed.init_process_group("gloo")
+        train(small_config(epochs=1), run=folder / "callers before", data=small_splits(), show="off")
+        (folder / f"callers failure {rank}").write_text(one_process("step", rank, folder / "callers failure"))
+        return 1
+
+    codes = ends([in_a_process(lambda r=rank: process(r)) for rank in range(2)])
+    return {"codes": codes, "words": [(folder / f"callers failure {rank}").read_text() for rank in range(2)]}
+
+
 def begun(place: Path) -> None:
     """A run of one process, stopped after some steps."""
 
@@ -232,6 +247,16 @@ def test_processes_wait_for_the_first_and_leave_the_callers_group_as_it_was(outc
     assert outcomes[name]["codes"] == [0, 0]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the runs are forked")
+def test_in_a_callers_group_the_others_hear_why_too(outcomes):
+    found = outcomes["callers_failure"]
+    assert found["codes"] == [1, 1]
+    assert found["words"] == [
+        "OtherProcessError: process 1 of the run stopped: the loss became nan.",
+        "DivergedError: the loss became nan.",
+    ]
+
+
 def test_one_process_has_nobody_to_agree_with(monkeypatch):
     asked = []
     monkeypatch.setattr(Processes, "gathered", lambda self, mine: asked.append(mine))
@@ -276,5 +301,5 @@ def test_the_first_failure_is_the_one_that_is_told():
 if __name__ == "__main__":
     torch.optim.SGD([torch.zeros(1)])  # the first optimizer of a process loads torch's compiler: once, here
     place = Path(sys.argv[1])
-    others = {work.__name__: work(place) for work in (restarted, patient, callers_group)}
+    others = {work.__name__: work(place) for work in (restarted, patient, callers_group, callers_failure)}
     print(json.dumps({**{case: both(case, place) for case in CASES}, **others}))

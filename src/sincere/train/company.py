@@ -52,11 +52,24 @@ def new_store(timeout: timedelta = LONGEST_WAIT) -> tuple[Any, int, int]:
     Each time under other names: torchrun's store outlives the group of a run before, and even processes that it starts
     again; whoever finds the addresses of those before in it waits for peers that have left.
     """
+    store, rank, world = next(rendezvous("env://", timeout=timeout))
+    return _under_new_names(store), rank, world
+
+
+def callers_store() -> Any:
+    """The store of the group that a caller has formed, for words between its processes; None where it has none."""
+    try:
+        store = dist.distributed_c10d._get_default_store()
+    except (AttributeError, RuntimeError, ValueError):  # no promise of torch's, and some backends do without
+        store = None
+    return None if store is None else _under_new_names(store)
+
+
+def _under_new_names(store: Any) -> Any:
     global _meetings
     _meetings += 1
-    store, rank, world = next(rendezvous("env://", timeout=timeout))
     names = f"sincere/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{_meetings}"
-    return dist.PrefixStore(names, store), rank, world  # type: ignore[attr-defined]
+    return dist.PrefixStore(names, store)  # type: ignore[attr-defined]
 
 
 def wait_for_everybody(store: Any, world: int) -> None:
