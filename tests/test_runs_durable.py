@@ -11,11 +11,13 @@ import shutil
 import signal
 from contextlib import contextmanager
 from threading import Event, Thread
+from time import sleep
 
 import pytest
 import torch
 from safetensors import safe_open
 
+import sincere.runs.files as files
 from sincere.embeddings import EmbeddingSet
 from sincere.errors import InputError, OptionError
 from sincere.runs import (
@@ -168,6 +170,34 @@ def test_who_has_waited_for_a_turn_has_it_alone(tmp_path):
         leave.set()
     for thread in (second, third):
         thread.join(timeout=30)
+    assert path.read_bytes() == b"second"
+
+
+def test_nobody_waits_for_a_writer_that_hangs(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "PATIENCE", 0.2)
+    path = tmp_path / "a.json"
+    path.write_text("before")
+    with replaced(path, 0) as beside:
+        beside.write_bytes(b"half")
+        with pytest.raises(WriteError, match=r"could not write .*a\.json: another process is writing it") as refused:
+            write_json(path, {})
+        assert beside.read_bytes() == b"half", "it is the other one's still"
+        beside.write_bytes(b"whole")
+    assert f"End that process if it hangs (lsof {beside} tells its number)." in refused.value.strerror
+    assert path.read_bytes() == b"whole"
+
+
+def test_a_writer_that_gets_on_is_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "PATIENCE", 0.5)
+    path = tmp_path / "a"
+    with replaced(path, 0) as beside:
+        other = Thread(target=write_bytes_of, args=(path,))
+        other.start()
+        for size in range(8):  # longer than anybody's patience with one who hangs
+            beside.write_bytes(b"x" * size)
+            sleep(0.15)
+        assert other.is_alive()
+    other.join(timeout=30)
     assert path.read_bytes() == b"second"
 
 

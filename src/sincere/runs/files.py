@@ -5,13 +5,17 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 from sincere.errors import InputError
 
 ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of a disk, a user or a process that may not write more
+PATIENCE = 300.0  # seconds without a byte from another writer; a slow disk can take minutes to keep a large file
+SECONDS_BETWEEN_LOOKS = 0.05
 TEMPORARY = ".unfinished"  # what a killed process may leave behind; the next write or resume clears it away
 
 
@@ -45,21 +49,45 @@ def _turn(beside: Path) -> Iterator[None]:
 
     Where the system has no such locks (Windows, some network disks) nobody waits.
     """
-    try:
-        import fcntl
-    except ImportError:
+    if find_spec("fcntl") is None:
         yield
         return
     while True:
         handle = os.open(beside, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            with suppress(OSError):
-                fcntl.flock(handle, fcntl.LOCK_EX)
+            _lock(handle, beside)
             if _is_at(handle, beside):  # or else the one that we waited for has renamed it
                 yield
                 return
         finally:
             os.close(handle)
+
+
+def _lock(handle: int, beside: Path) -> None:
+    """Wait while others write `beside`, but not for one that hangs: stopped, or asleep in a disk that is gone."""
+    import fcntl
+
+    seen, since = _written(handle), monotonic()
+    while True:
+        try:
+            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sleep(SECONDS_BETWEEN_LOOKS)
+        except OSError:
+            return None
+        if (now := _written(handle)) != seen:
+            seen, since = now, monotonic()
+        elif monotonic() - since > PATIENCE:
+            raise TimeoutError(
+                errno.ETIMEDOUT,
+                f"another process is writing it, and has not got on for {PATIENCE / 60:.0f} minutes. End that process "
+                f"if it hangs (lsof {beside} tells its number)",
+            )
+
+
+def _written(handle: int) -> tuple[int, int]:
+    found = os.fstat(handle)
+    return found.st_size, found.st_mtime_ns
 
 
 def _is_at(handle: int, path: Path) -> bool:
