@@ -1,5 +1,6 @@
 """`ContrastiveTransformer`: arrays and their classes → embeddings, as a scikit-learn transformer."""
 
+from copy import deepcopy
 from dataclasses import fields
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -171,17 +172,10 @@ class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     def _vectors(self, X: Array, output: Output) -> Tensor:
         """Unit rows in the precision of X: in float64 a sample's embedding does not depend on its company's number."""
         precision = torch.float32 if X.dtype == np.float32 else torch.float64
-        state = {
-            name: value.to(precision) if value.is_floating_point() else value
-            for name, value in self.model_.state_dict().items()
-        }
         network = self.model_ if output == "embeddings" else self.model_.encoder
-        prefix = "" if output == "embeddings" else "encoder."
-        own = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-        parts = [
-            torch.func.functional_call(network, own, rows.to(precision))
-            for rows in torch.split(self._standardised(X), ROWS)
-        ]
+        if precision != torch.float32:
+            network = deepcopy(network).to(precision)  # never the fitted one itself: other threads may be using it
+        parts = [network(rows.to(precision)) for rows in torch.split(self._standardised(X), ROWS)]
         vectors = torch.cat(parts)
         if lost := int((~vectors.isfinite().all(dim=1)).sum()):
             raise InputError(
