@@ -33,8 +33,8 @@ from sincere.runs import RunFolder, files
 from sincere.train.config import LOSSES
 from sincere.views.presets import PRESETS
 
-VERBS = ("demo", "train", "evaluate", "compare", "report", "embed", "export", "bench", "reproduce", "recipes")
-VERBS = (*VERBS, "recipes list", "recipes show")
+VERBS = ("demo", "train", "evaluate", "compare", "report", "predict", "embed", "export", "bench", "reproduce")
+VERBS = (*VERBS, "recipes", "recipes list", "recipes show")
 
 
 @pytest.fixture(scope="module")
@@ -283,7 +283,8 @@ def test_embed_borrows_what_the_data_can_be_asked_for(tmp_path):
 def test_unfinished_runs_are_named_with_what_to_type(runs, tmp_path):
     copy = shutil.copytree(runs / "sincere", tmp_path / "my run")
     RunFolder(copy).weights.unlink()
-    for words in (("evaluate",), ("report",), ("export", "x.onnx"), ("embed", runs / "blobs.npz", "--out", "x.npz")):
+    on_data = (("predict", runs / "blobs.npz"), ("embed", runs / "blobs.npz", "--out", "x.npz"))
+    for words in (("evaluate",), ("report",), ("export", "x.onnx"), *on_data):
         line = refused(words[0], copy, *words[1:])
         assert line.endswith(f"sincere train --resume '{copy}'")
 
@@ -296,6 +297,7 @@ def test_altered_weights_are_refused_by_every_verb(runs, tmp_path):
     RunFolder(copy).weights.write_bytes(content)
     embed = ("embed", copy, runs / "blobs.npz", "--out", tmp_path / "x.npz")
     verbs = (("evaluate", copy), ("report", copy), ("compare", copy, runs / "supcon"), embed)
+    verbs = (*verbs, ("predict", copy, runs / "blobs.npz"))
     for words in (*verbs, ("export", copy, tmp_path / "x.safetensors"), ("export", copy, tmp_path / "x.onnx")):
         assert "is not what model.json beside it describes" in refused(*words)
     assert not list(tmp_path.glob("x.*"))

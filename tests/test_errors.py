@@ -9,12 +9,20 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import sincere
 import sincere.functional as SF
 from sincere.checks import check_finite
+from sincere.embeddings import EmbeddingSet, References
+from sincere.embeddings.nearest_class import nearest_class
 from sincere.errors import InputError, OptionError
 
 Z, Y = torch.randn(6, 3), torch.tensor([0, 0, 1, 1, 2, 2])
 HOT = torch.ones(6, 4, dtype=torch.int64)
 NAMES = ["cat", "cat", "dog", "dog", "eel", "eel"]
+KNOWN = References(EmbeddingSet.from_arrays(Z, NAMES, name="pets"))
 NUMBERED = "torch.as_tensor(np.unique(labels, return_inverse=True)[1])"
+
+
+def told(new=Z, **options):
+    """The classes of embeddings, as a model tells them."""
+    return nearest_class(new, KNOWN, **{"method": "class_means", "k": None, "top": 5, **options})
 
 
 @pytest.mark.parametrize(
@@ -191,6 +199,16 @@ NUMBERED = "torch.as_tensor(np.unique(labels, return_inverse=True)[1])"
         (lambda: sincere.LabelQueue(4, 3).enqueue(Z.view(3, 2, 3), Y), InputError, ["one label a sample"]),
         (lambda: SF.soft_label(Z, HOT, positives="jaccard"), OptionError, ["multi-hot", "leave it out", "pairs"]),
         (lambda: sincere.SoftLabelLoss(positives="jaccard"), OptionError, ["multi-hot", "leave it out", "pairs"]),
+        (lambda: told(method="means"), OptionError, ["method", "'class_means', 'knn'", "'means'"]),
+        (lambda: told(k=3), OptionError, ["k belongs to method='knn'", "got k=3 and 'class_means'"]),
+        (lambda: told(method="knn", k=0), OptionError, ["k must be a whole number from 1", "got 0"]),
+        (lambda: told(top=0), OptionError, ["top must be a whole number from 1", "got 0"]),
+        (lambda: told(Z[:, :2]), InputError, ["references", "dimension", "2: 'pets' has 3", "with this model"]),
+        (
+            lambda: References(EmbeddingSet.from_arrays(Z, Y * 0, name="x")),
+            InputError,
+            ["two classes or more", "'x' has one, '0'", "Embed labelled data"],
+        ),
     ],
 )
 def test_message(call, error, words):

@@ -47,6 +47,11 @@ VERBS = {
         "Write one HTML page that shows what embeddings are worth and what they look like; it opens offline.",
         "sincere report runs/letter runs/letter-supcon",
     ),
+    "predict": Listed(
+        "predict:predict_classes",
+        "Tell the classes of new data with the model of a finished run, and how sure it is; labels or not.",
+        "sincere predict runs/letter new.csv --out predictions.csv",
+    ),
     "embed": Listed(
         "embed:embed_data",
         "Embed data with the model of a finished run: embeddings, features, labels and class names in one .npz.",

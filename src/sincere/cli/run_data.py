@@ -4,6 +4,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from sincere.data import Splits
+from sincere.data.sources import path_of
 from sincere.errors import InputError
 from sincere.runs import RunFolder
 from sincere.train import TrainConfig
@@ -24,11 +25,8 @@ def check_is_here(config: DataConfig, folder: RunFolder, *, named: Collection[st
     Of source and test those in `named` are the user's words, and are refused as such where they are read.
     """
     for source in [getattr(config, part) for part in ("source", "test") if part not in named]:
-        if source is None:
-            continue
-        name, mark, rest = source.partition(":")
-        path = rest if mark and name in ("cifar10", "cifar100", "trec") else source
-        if source == "digits" or name == "torchvision" or Path(path).expanduser().exists():
+        path = None if source is None else path_of(source)
+        if path is None or path.exists():
             continue
         raise InputError(
             f"the data of {folder.path} must lie where it was trained: there is no {path} in {Path.cwd()}. Go to the "

@@ -59,6 +59,14 @@ def reader_for(source: str | Path, kind: Kind | None = None) -> Reader:
     raise InputError(f"there is no such file or folder: {source}. Data must be {SOURCES}.")
 
 
+def path_of(source: str) -> Path | None:
+    """Where a source has to lie; None for what comes with a library."""
+    name, mark, rest = source.partition(":")
+    if source == "digits" or (mark and name == "torchvision"):
+        return None
+    return Path(rest if mark and name in NAMED else source).expanduser()
+
+
 def _existing(text: str) -> Path:
     path = Path(text).expanduser()
     if not path.exists():

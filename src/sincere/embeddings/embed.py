@@ -1,6 +1,6 @@
 """Labelled data through a model: embeddings and features of every sample, in batches."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Literal
 
@@ -31,6 +31,7 @@ def embed(
     device: torch.device | str | None = None,
     precision: Precision = "fp32",
     visible: bool = True,
+    on_step: Callable[[str], None] | None = None,
 ) -> EmbeddingSet:
     """Embeddings and features of every sample, on the model's device; the model is left as it was.
 
@@ -43,8 +44,11 @@ def embed(
         precision: of the computation; what comes out is float32.
         visible: with what a person would want to see of each sample, thumbnails of images and the beginning of rows.
             Measuring while training needs none of it.
+        on_step: called with a few words before each batch, for a progress display.
     """
-    embeddings, features = embed_inputs(model, views, data.inputs, batch=batch, device=device, precision=precision)
+    embeddings, features = embed_inputs(
+        model, views, data.inputs, batch=batch, device=device, precision=precision, on_step=on_step
+    )
     return EmbeddingSet(
         embeddings=embeddings,
         labels=data.labels.to(embeddings.device),
@@ -66,6 +70,7 @@ def embed_inputs(
     batch: int = 1024,
     device: torch.device | str | None = None,
     precision: Precision = "fp32",
+    on_step: Callable[[str], None] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """As `embed`, of inputs without labels: embeddings (n, d) and features (n, f), float32."""
     if batch < 1:
@@ -75,8 +80,14 @@ def embed_inputs(
         model.to(place)
     # An empty set goes through once as well: its embeddings have a width, too.
     starts = range(0, max(len(inputs), 1), batch)
-    samples = (views.plain(inputs[first : first + batch].to(place, non_blocking=True)) for first in starts)
-    return _through(model, samples, place, precision)
+
+    def prepared() -> Iterator[Tensor]:
+        for first in starts:
+            if on_step is not None:
+                on_step(f"{first:,} of {amount(len(inputs), 'sample')}")
+            yield views.plain(inputs[first : first + batch].to(place, non_blocking=True))
+
+    return _through(model, prepared(), place, precision)
 
 
 @usual_defaults()

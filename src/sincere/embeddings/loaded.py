@@ -1,7 +1,8 @@
 """A trained model back from its run, taking inputs as people have them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,12 +16,16 @@ from sincere.data import Form, LabelledData, hash_texts
 from sincere.defaults import usual_defaults
 from sincere.embeddings.arrays import writable
 from sincere.embeddings.description import ModelDescription
-from sincere.embeddings.embed import Precision, embed, embed_inputs, embed_views
+from sincere.embeddings.embed import Precision, device_of, embed, embed_inputs, embed_views
 from sincere.embeddings.embedding_set import EmbeddingSet
+from sincere.embeddings.nearest_class import check_rule, nearest_class
+from sincere.embeddings.prediction import Method, Prediction
+from sincere.embeddings.references import OR_GIVE, References, references_of
 from sincere.encoders import EmbeddingModel
 from sincere.errors import InputError
 from sincere.runs import RunFolder, load_weights, model_description
 from sincere.runs.tensor_files import load_into
+from sincere.tables import amount
 from sincere.views import StagedViews
 
 RawInputs: TypeAlias = "Tensor | np.ndarray[Any, Any] | Sequence[str]"
@@ -35,17 +40,69 @@ class LoadedModel:
     """A model in evaluation mode, with the preparation of its inputs.
 
     Call it on raw inputs (uint8 images, feature arrays, texts, waveforms) for their embeddings, (n, d) float32, as the
-    head gives them: normalise where only directions matter. `embed` takes labelled data and gives an EmbeddingSet.
+    head gives them: normalise where only directions matter. `predict` tells their classes. `embed` takes labelled data
+    and gives an EmbeddingSet.
     """
 
     model: EmbeddingModel
     views: StagedViews
     description: ModelDescription
+    run: Path | None = None  # the folder that it came from
 
     @property
     def class_names(self) -> tuple[str, ...]:
         """The classes that it was trained on."""
         return self.description.class_names
+
+    def __repr__(self) -> str:
+        """What it is, not what is in it: the layers are in `model`."""
+        about, names = self.description, self.class_names
+        form = f"{about.form.kind} {'×'.join(map(str, about.form.shape))}"
+        size = amount(sum(weights.numel() for weights in self.model.parameters()), "parameter")
+        classes = f"{amount(len(names), 'class', 'classes')}, {', '.join(names[:3])}{', …' if len(names) > 3 else ''}"
+        where = "" if self.run is None else f"; run {str(self.run)!r}"
+        return f"LoadedModel({about.encoder}, {size}; {form} → {self.model.head.dim} dimensions; {classes}{where})"
+
+    @cached_property
+    def references(self) -> References:
+        """The run's training samples, by which classes are told, and its validation samples.
+
+        From the run where it kept their embeddings; otherwise its data is read and embedded, once, and kept there.
+        """
+        if self.run is None:
+            raise InputError(
+                "classes are told by the training samples of a run, and this model was not loaded from one. Load it, "
+                f"{OR_GIVE}."
+            )
+        return references_of(RunFolder(self.run), self.embed)
+
+    @usual_defaults()
+    def predict(
+        self,
+        inputs: "RawInputs | LabelledData | EmbeddingSet",
+        *,
+        method: Method = "class_means",
+        k: int | None = None,
+        top: int = 5,
+        references: EmbeddingSet | None = None,
+        batch: int = 1024,
+        precision: Precision = "fp32",
+    ) -> Prediction:
+        """The class of each sample, and how sure that is.
+
+        Args:
+            inputs: as a call takes them; or data that `sincere.data.read_data` read; or embeddings of this model.
+            method: `"class_means"`: the class whose training samples have the nearest mean, by cosine. `"knn"`: the
+                class that most of the k nearest training samples have. Both as `sincere evaluate` measures them.
+            k: neighbours that vote, of `"knn"`; unless given, as many as serve the run's validation samples best.
+            top: how many of the best classes the record holds.
+            references: embeddings of labelled samples to go by in place of the run's training samples: of other
+                classes, too. This model must have made them.
+        """
+        check_rule(method, k, top)
+        known = self.references if references is None else References(references)
+        new, shown = self._met(inputs, batch, precision)
+        return nearest_class(new, known.to(new.device), method=method, k=k, top=top, shown=shown)
 
     @usual_defaults()
     def __call__(self, inputs: RawInputs, *, batch: int = 1024, precision: Precision = "fp32") -> Tensor:
@@ -58,9 +115,17 @@ class LoadedModel:
         return embed_inputs(self.model, self.views, self.prepared(inputs), batch=batch, precision=precision)[1]
 
     @usual_defaults()
-    def embed(self, data: LabelledData, *, batch: int = 1024, precision: Precision = "fp32") -> EmbeddingSet:
-        """Embeddings, features and labels of labelled data."""
-        return embed(self.model, self.views, self._taken(data), batch=batch, precision=precision)
+    def embed(
+        self,
+        data: LabelledData,
+        *,
+        batch: int = 1024,
+        precision: Precision = "fp32",
+        on_step: Callable[[str], None] | None = None,
+    ) -> EmbeddingSet:
+        """Embeddings, features and labels of labelled data; `on_step` hears how far it is, for a progress display."""
+        taken = self._taken(data)
+        return embed(self.model, self.views, taken, batch=batch, precision=precision, on_step=on_step)
 
     @usual_defaults()
     def embed_views(
@@ -72,6 +137,18 @@ class LoadedModel:
         """
         data = self._taken(data)
         return embed_views(self.model, self.views, data, count=count, seed=seed, batch=batch, precision=precision)
+
+    def _met(
+        self, inputs: "RawInputs | LabelledData | EmbeddingSet", batch: int, precision: Precision
+    ) -> tuple[Tensor, tuple[str, ...] | None]:
+        """Embeddings of whatever came, and what is shown of each sample."""
+        if isinstance(inputs, LabelledData):
+            inputs = self.embed(inputs, batch=batch, precision=precision)
+        if isinstance(inputs, EmbeddingSet):
+            return inputs.embeddings.to(device_of(self.model)), inputs.shown
+        new = self(inputs, batch=batch, precision=precision)
+        texts = self.description.form.kind == "text" and not isinstance(inputs, Tensor)
+        return new, tuple(map(str, inputs)) if texts else None
 
     def _taken(self, data: LabelledData) -> LabelledData:
         """Data as the model takes it: of its form, texts as the numbers of its own tokenizer where it has one."""
@@ -131,7 +208,7 @@ def load(run: str | Path, *, device: torch.device | str | None = None) -> Loaded
     model = description.build_model(weights_follow=True)
     load_into(model, load_weights(folder), folder.weights)
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    return LoadedModel(model.eval().to(place), description.build_views().to(place), description)
+    return LoadedModel(model.eval().to(place), description.build_views().to(place), description, folder.path)
 
 
 def _tensor_of(inputs: object) -> Tensor:

@@ -1,0 +1,249 @@
+"""The classes of new samples: those that evaluation finds, and those of a few lines of NumPy."""
+
+import shutil
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import sincere
+from sincere.data import LabelledData, Splits, open_data
+from sincere.embeddings import EmbeddingSet, LoadedModel, Prediction, References, load
+from sincere.embeddings.nearest_class import nearest_class
+from sincere.errors import InputError, OptionError
+from sincere.evaluate import EvaluationOptions, evaluate
+from sincere.nearest import nearest, neighbours, vote
+from sincere.nearest.neighbours import votes
+from sincere.runs import RunFolder
+from sincere.train import DataConfig, EncoderConfig, ReportingConfig, train
+from small_runs import small_config
+
+CLASSES = ("ant", "bee", "cat", "dog")
+
+
+def mixed_splits():
+    """Four clouds that overlap, so that classifiers err, and not all in the same way."""
+    generator = torch.Generator().manual_seed(3)
+    centres = 1.3 * torch.randn(len(CLASSES), 6, generator=generator)
+
+    def part(count):
+        labels = torch.arange(count) % len(CLASSES)
+        inputs = centres[labels] + torch.randn(count, 6, generator=generator)
+        return LabelledData(inputs, labels, CLASSES, "array", "clouds")
+
+    return Splits(part(160), part(60), part(80))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Trained on data in memory, embeddings kept."""
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    train(small_config(encoder=EncoderConfig("mlp", {"width": 16})), run=folder, data=mixed_splits(), show="off")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def from_file(tmp_path_factory):
+    """Trained on a file, embeddings not kept."""
+    folder = tmp_path_factory.mktemp("from file")
+    data = mixed_splits().train
+    np.savez(folder / "clouds.npz", x=data.inputs.numpy(), y=np.array(CLASSES)[data.labels])
+    config = small_config(
+        data=DataConfig(str(folder / "clouds.npz"), test_share=0.3, seed=5),
+        encoder=EncoderConfig("mlp", {"width": 16}),
+        reporting=ReportingConfig(save_embeddings=False),
+    )
+    train(config, run=folder / "run", show="off")
+    return folder
+
+
+def kept(run, split):
+    return EmbeddingSet.load(run / "embeddings" / f"{split}.npz")
+
+
+def unit(rows):
+    rows = rows.double().numpy()
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("k", [None, 1, 5, 12])
+def test_the_classes_are_those_that_evaluation_finds(run, k):
+    sets = {split: kept(run, split) for split in ("train", "validation", "test")}
+    options = EvaluationOptions(methods=("knn", "class_means"), k=k, draws=100)
+    found = evaluate(sets["train"], sets["test"], validation=sets["validation"], options=options)
+    knn, means = found.classifiers
+    loaded, inputs = sincere.load(run, device="cpu"), mixed_splits().test.inputs
+    for new in (inputs, inputs.numpy(), mixed_splits().test, sets["test"]):
+        by_votes = loaded.predict(new, method="knn", k=k)
+        assert tuple(by_votes.labels.tolist()) == knn.predicted
+        assert by_votes.k == knn.settings["k"]
+        assert tuple(loaded.predict(new).labels.tolist()) == means.predicted
+    assert 0.4 < means.top1.value < 0.99, "where nothing is wrong, nothing is tested"
+    assert k == 1 or knn.predicted != means.predicted
+
+
+def test_class_means_by_hand(run):
+    known, new = kept(run, "train"), kept(run, "test")
+    rows = unit(known.embeddings)
+    means = np.stack([rows[known.labels.numpy() == number].mean(axis=0) for number in range(4)])
+    cosines = unit(new.embeddings) @ (means / np.linalg.norm(means, axis=1, keepdims=True)).T
+    found = load(run, device="cpu").predict(mixed_splits().test.inputs)
+    order = np.argsort(-cosines, axis=1)
+    assert np.array_equal(found.labels, order[:, 0])
+    assert np.array_equal(found.best, order), "five are asked for, and there are four"
+    ranked = np.take_along_axis(cosines, order, axis=1)
+    np.testing.assert_allclose(found.scores, ranked, atol=1e-5)
+    np.testing.assert_allclose(found.cosine, ranked[:, 0], atol=1e-5)
+    np.testing.assert_allclose(found.margin, ranked[:, 0] - ranked[:, 1], atol=1e-5)
+    assert found.names == tuple(CLASSES[number] for number in order[:, 0])
+    assert [name for name, _ in found.ranked(3)] == [CLASSES[number] for number in order[3]]
+
+
+def test_votes_by_hand(run):
+    known, new = kept(run, "train"), kept(run, "test")
+    cosines = unit(new.embeddings) @ unit(known.embeddings).T
+    found = load(run, device="cpu").predict(new, method="knn", k=7, top=2)
+    for row, nearest_first in enumerate(np.argsort(-cosines, axis=1)[:, :7]):
+        labels = known.labels.numpy()[nearest_first]
+        counts = np.bincount(labels, minlength=4)
+        shares = np.sort(counts)[::-1] / 7
+        assert counts[found.labels[row]] == counts.max()
+        np.testing.assert_allclose(found.scores[row], shares[:2], atol=1e-6)
+        np.testing.assert_allclose(found.margin[row], shares[0] - shares[1], atol=1e-6)
+        ours = cosines[row, nearest_first][labels == int(found.labels[row])]
+        np.testing.assert_allclose(found.cosine[row], ours.max(), atol=1e-5)
+        assert all(share > 0 for _, share in found.ranked(row))
+
+
+def test_samples_that_are_equally_near_share_the_votes():
+    gallery, labels = torch.tensor([[1.0, 0.0]] * 4 + [[0.0, 1.0]]), torch.tensor([0, 0, 0, 1, 2])
+    near = nearest(torch.tensor([[2.0, 0.0]]), gallery, labels, k=2)
+    assert votes(near, classes=3, k=2).tolist() == [[1.5, 0.5, 0.0]]
+    known = References(EmbeddingSet.from_arrays(gallery, labels))
+    found = nearest_class(torch.tensor([[2.0, 0.0]]), known, method="knn", k=2, top=3)
+    assert (found.scores.tolist(), found.cosine.tolist()) == ([[0.75, 0.25, 0.0]], [1.0])
+    assert found.labels.tolist() == vote(near, classes=3, k=2).argmax(dim=1).tolist() == [0]
+
+
+def test_blocks_change_nothing(run, monkeypatch):
+    loaded, new = load(run, device="cpu"), kept(run, "test")
+    for method in ("class_means", "knn"):
+        whole = loaded.predict(new, method=method)
+        with monkeypatch.context() as patch:
+            patch.setitem(neighbours.TILE, "cpu", 30)
+            parts = loaded.predict(new, method=method)
+        assert torch.equal(whole.best, parts.best)
+        torch.testing.assert_close(whole.scores, parts.scores)
+
+
+def test_no_samples_have_no_classes(run):
+    loaded = load(run, device="cpu")
+    for method in ("class_means", "knn"):
+        found = loaded.predict(np.zeros((0, 6)), method=method)
+        assert (len(found), found.names, str(found)) == (0, (), "no samples")
+
+
+def test_one_best_class_still_has_a_margin(run):
+    loaded, new = load(run, device="cpu"), kept(run, "test")
+    assert torch.equal(loaded.predict(new, top=1).margin, loaded.predict(new).margin)
+    assert loaded.predict(new, top=1).best.shape == (80, 1)
+
+
+def test_other_references_bring_other_classes(run):
+    loaded, data = load(run, device="cpu"), mixed_splits().test
+    other = replace(loaded.embed(data), class_names=("w", "x", "y", "z"))
+    found = loaded.predict(data, method="knn", k=1, references=other)
+    assert found.class_names == ("w", "x", "y", "z")
+    assert torch.equal(found.labels, data.labels), "each is nearest to itself"
+    some = other.subset(other.labels < 2)
+    assert set(loaded.predict(data, references=some).best.flatten().tolist()) == {0, 1}, "none was seen of the others"
+
+
+def test_what_a_run_did_not_keep_is_embedded_once(from_file, tmp_path):
+    copy = shutil.copytree(from_file / "run", tmp_path / "run")
+    splits = open_data(from_file / "clouds.npz", test_share=0.3, seed=5)
+    loaded = load(copy, device="cpu")
+    found = loaded.predict(splits.test, method="knn")
+    assert torch.equal(kept(copy, "train").labels, splits.train.labels)
+    torch.testing.assert_close(kept(copy, "train").embeddings, loaded(splits.train.inputs))
+    torch.testing.assert_close(kept(copy, "validation").embeddings, loaded(splits.validation.inputs))
+    (from_file / "clouds.npz").rename(from_file / "moved.npz")
+    try:
+        again = load(copy, device="cpu").predict(splits.test, method="knn")
+        assert (found.k, found.names) == (again.k, again.names)
+        with pytest.raises(InputError, match=r"neither is the data, .*clouds\.npz.* Go to the folder .*references=…"):
+            load(from_file / "run", device="cpu").predict(splits.test)
+    finally:
+        (from_file / "moved.npz").rename(from_file / "clouds.npz")
+
+
+def test_a_run_that_cannot_be_written_into_predicts_all_the_same(from_file, tmp_path):
+    copy = shutil.copytree(from_file / "run", tmp_path / "run")
+    (copy / "embeddings").write_text("in the way")
+    with pytest.warns(
+        UserWarning, match=r"train\.npz, validation\.npz could not be kept in .*: .*made again next time"
+    ):
+        assert len(load(copy, device="cpu").predict(np.zeros((3, 6)))) == 3
+
+
+def test_other_data_than_the_run_was_trained_on_is_refused(run, from_file, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "in memory")
+    shutil.rmtree(copy / "embeddings")
+    with pytest.raises(InputError, match=r"digits is not what the run was trained on.*in memory alone"):
+        load(copy, device="cpu").predict(np.zeros((3, 6)))
+    labelled = load(copy, device="cpu").embed(mixed_splits().train)
+    found = load(copy, device="cpu").predict(np.zeros((3, 6)), references=labelled)
+    assert found.names == load(run, device="cpu").predict(np.zeros((3, 6))).names
+    assert not RunFolder(copy).embeddings("train").exists(), "these are not the run's"
+
+
+def test_a_model_without_a_run_asks_for_references(run):
+    loaded = load(run, device="cpu")
+    alone = LoadedModel(loaded.model, loaded.views, loaded.description)
+    with pytest.raises(InputError, match=r"not loaded from one.*references=…"):
+        alone.predict(np.zeros((1, 6)))
+    assert "run" not in repr(alone)
+
+
+def test_options_are_checked_before_anything_is_embedded(run, monkeypatch):
+    loaded = load(run, device="cpu")
+    monkeypatch.setattr("sincere.embeddings.loaded.embed_inputs", None)
+    with pytest.raises(OptionError, match="k belongs to method='knn'"):
+        loaded.predict(np.zeros((1, 6)), k=3)
+
+
+def test_models_and_predictions_say_what_they_are_in_a_line(run):
+    loaded = load(run, device="cpu")
+    said = repr(loaded)
+    assert said.startswith("LoadedModel(mlp, ")
+    assert "array 6 → 5 dimensions; 4 classes, ant, bee, cat, …; run " in said
+    assert str(run) in said
+    assert len(said) - len(str(run)) < 120
+    assert repr(loaded.predict(np.zeros((2, 6)))) == "Prediction(2 samples, by the nearest class mean of 4 classes)"
+
+
+def made(count, **changes):
+    """A prediction of classes a, b, a, b, …, the first the least sure."""
+    best = torch.stack([torch.arange(count) % 2, 1 - torch.arange(count) % 2], dim=1)
+    margin = torch.linspace(0.0, 0.5, count)
+    scores = torch.stack([torch.full((count,), 0.9), 0.9 - margin], dim=1)
+    return Prediction("class_means", ("a", "b"), best[:, 0], scores[:, 0], margin, best, scores, **changes)
+
+
+def test_few_samples_are_listed_and_of_many_the_least_sure():
+    few = str(made(2, shown=("x.png", "a folder of photographs/from the holidays in Lisbon/y.png"))).splitlines()
+    assert few[0].split() == ["row", "sample", "class", "cosine", "margin", "second"]
+    assert few[1].split() == ["1", "x.png", "a", "0.900", "0.000", "b"]
+    assert few[2].startswith("  2  a folder of photographs…holidays in Lisbon/y.png  ")
+    many = str(made(25)).splitlines()
+    assert [line.split() for line in many[:3]] == [["class", "samples"], ["a", "13"], ["b", "12"]]
+    assert many[4] == "the 10 least sure"
+    assert [line.split()[0] for line in many[6:]] == [str(row) for row in range(1, 11)]
+
+
+def test_nothing_is_warned_of_where_all_is_kept(run):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load(run, device="cpu").predict(np.zeros((3, 6)))
