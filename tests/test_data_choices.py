@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from scipy import sparse
 
 from data_files import write_wav
 from sincere.cli.hints import as_typed
@@ -214,8 +215,36 @@ class TestArraysInMemory:
         names = np.array(["dog", "cat"] * 10, dtype=object)
         found = split_arrays(np.random.default_rng(0).normal(size=(20, 3)), names)
         assert found.train.class_names == ("cat", "dog")
-        with pytest.raises(InputError, match="whole numbers or text: got object"):
-            split_arrays(np.zeros((2, 3)), np.array([None, "a"], dtype=object))
+
+    def test_numbers_in_a_column_of_objects(self):
+        """As a frame that holds names too gives them out."""
+        rows = np.random.default_rng(0).normal(size=(20, 3))
+        for labels in ([0, 1] * 10, [True, False] * 10, [0.0, 1.0] * 10):
+            plain = split_arrays(rows, labels)
+            found = split_arrays(rows.astype(object), np.array(labels, dtype=object))
+            assert torch.equal(found.train.inputs, plain.train.inputs)
+            assert found.train.class_names == plain.train.class_names
+
+    @pytest.mark.parametrize(
+        ("rows", "labels", "message"),
+        [
+            (
+                np.zeros((4, 3)),
+                ["a", "b", None, "a"],
+                r"^labels must hold names throughout: row 2 holds None\. Mend it",
+            ),
+            (np.zeros((4, 3)), ["a", float("nan"), "b", "a"], "labels must hold names throughout: row 1 holds nan"),
+            (np.zeros((3, 3)), [0, 1, None], "labels must hold numbers throughout: row 2 holds None"),
+            ([[0.5, "u"], [0.5, None], [0.5, 1]], [0, 1, 1], "numbers throughout: row 0, column 1, holds 'u'"),
+            (sparse.csr_array(np.eye(4)), [0, 1, 0, 1], r"got csr_array\. Pass inputs\.toarray\(\)\."),
+            ({"size": 1}, [0, 1], r"inputs must be an array, or lists of one length: got dict\."),
+            ((row for row in np.eye(4)), [0, 1, 0, 1], r"lists of one length: got generator\."),
+            (np.eye(3), {0, 1, 2}, r"labels must be an array, or lists of one length: got set\."),
+        ],
+    )
+    def test_what_is_no_array_is_named(self, rows, labels, message):
+        with pytest.raises(InputError, match=message):
+            split_arrays(rows, labels)
 
     def test_tensors_with_a_graph_in_half_precision_and_tests_of_their_own(self):
         rows = torch.randn(30, 4, dtype=torch.bfloat16, requires_grad=True)

@@ -4,6 +4,8 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
+from math import isnan
+from numbers import Real
 from pathlib import Path
 
 import numpy as np
@@ -166,9 +168,32 @@ def array_of(values: npt.ArrayLike | Tensor, what: str) -> Array:
         found = np.asarray(values)
     except ValueError as error:  # lists of several lengths
         raise InputError(f"{what} must be an array, or lists of one length: {error}.") from error
-    if found.dtype == object and all(isinstance(value, str) for value in found.flat):
-        return found.astype(str)  # a column of pandas
-    return found
+    if found.dtype.kind == "U" and isinstance(values, list | tuple):
+        gap = next((place for place, value in enumerate(values) if isinstance(value, float) and isnan(value)), None)
+        if gap is not None:  # NumPy has made a name of it, 'nan'
+            raise InputError(f"{what} must hold names throughout: row {gap} holds nan. Mend it, or leave it out.")
+    if found.dtype != object:
+        return found
+    if found.ndim == 0:
+        dense = f" Pass {what}.toarray()." if hasattr(values, "toarray") else ""  # of scipy's sparse matrices
+        raise InputError(f"{what} must be an array, or lists of one length: got {type(values).__name__}.{dense}")
+    return _of_one_kind(found, what)
+
+
+def _of_one_kind(found: Array, what: str) -> Array:
+    """Objects that are names all of them, or numbers all of them, as pandas keeps them; refuses what is neither."""
+    flat = found.ravel().tolist()
+    named = sum(isinstance(value, str) for value in flat)
+    if named == len(flat):
+        return found.astype(str)
+    usual: type = str if 2 * named >= len(flat) else Real
+    odd = next((place for place, value in enumerate(flat) if not isinstance(value, usual)), None)
+    if odd is None:
+        return np.array(flat).reshape(found.shape)
+    row, *column = (int(place) for place in np.unravel_index(odd, found.shape))
+    where = f"row {row}" + (f", column {column[0]}," if column else "")
+    kind = "names" if usual is str else "numbers"
+    raise InputError(f"{what} must hold {kind} throughout: {where} holds {flat[odd]!r}. Mend it, or leave it out.")
 
 
 def samples_of_arrays(
