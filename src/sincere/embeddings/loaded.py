@@ -31,7 +31,7 @@ from sincere.views import StagedViews
 RawInputs: TypeAlias = "Tensor | np.ndarray[Any, Any] | Sequence[str]"
 FROM_FILES = (
     " Files are read as for training by sincere.data.read_data(PATH, form=model.description.form, labels='optional'), "
-    "and what that gives first goes into model.embed."
+    "and what that gives first goes into model.embed or model.predict."
 )
 
 

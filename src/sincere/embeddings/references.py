@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -50,9 +50,14 @@ def references_of(folder: RunFolder, embed: Callable[[LabelledData], EmbeddingSe
     kept = folder.embeddings("train")
     if not kept.exists():
         return _made(folder, embed)
-    train, held_out = EmbeddingSet.load(kept), folder.embeddings("validation")
-    validation = EmbeddingSet.load(held_out).with_classes(train.class_names) if held_out.exists() else None
+    train, held_out = _lean(EmbeddingSet.load(kept)), folder.embeddings("validation")
+    validation = _lean(EmbeddingSet.load(held_out)).with_classes(train.class_names) if held_out.exists() else None
     return References(train, validation)
+
+
+def _lean(found: EmbeddingSet) -> EmbeddingSet:
+    """Without features and pictures, which take most of the room and tell no class."""
+    return replace(found, features=None, images=None)
 
 
 def _made(folder: RunFolder, embed: Callable[[LabelledData], EmbeddingSet]) -> References:
@@ -69,7 +74,7 @@ def _made(folder: RunFolder, embed: Callable[[LabelledData], EmbeddingSet]) -> R
             refused[place] = error if isinstance(error, WriteError) else OSError(error.errno, error.strerror)
     for words in not_kept(refused):
         warnings.warn(f"{words} They are made again next time.", stacklevel=2)
-    return made
+    return References(_lean(made.train), None if made.validation is None else _lean(made.validation))
 
 
 def _data_of(folder: RunFolder) -> Splits:
