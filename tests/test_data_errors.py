@@ -67,10 +67,13 @@ def both_kinds(folder):
     return folder / "d"
 
 
-def other_sound(folder):
-    (folder / "d" / "a").mkdir(parents=True)
-    (folder / "d" / "a" / "0.mp3").write_bytes(b"ID3")
-    return folder / "d"
+def other_form(name):
+    def write(folder):
+        (folder / "d" / "a").mkdir(parents=True)
+        (folder / "d" / "a" / name).write_bytes(b"ID3")
+        return folder / "d"
+
+    return write
 
 
 def two_parts(train, test):
@@ -101,7 +104,8 @@ CASES = {
         ["has one, all, with 4 samples", "the 2 sub-folders of", "name that folder"],
     ),
     "images and sound": (both_kinds, ["2 images and 1 WAV file", "kind='image'"]),
-    "sound that is not WAV": (other_sound, ["not WAV", "ffmpeg"]),
+    "sound that is not WAV": (other_form("0.mp3"), ["not WAV", "ffmpeg"]),
+    "images of a telephone": (other_form("IMG_1.HEIC"), ["a form that is not read here, .heic", "to PNG or JPEG"]),
     "empty CSV": (csv(""), ["t.csv is empty"]),
     "blank CSV": (csv("\n \n"), ["t.csv is empty"]),
     "header alone": (csv("text,label\n"), ["t.csv", "at least one row"]),
@@ -293,9 +297,24 @@ def test_a_class_of_one_sample_is_said(tmp_path):
 def test_classes_that_differ_in_capitals_alone_are_said(tmp_path):
     """A messy table has Refund and refund; of an alphabet, A and a are two classes."""
     (tmp_path / "t.csv").write_text("text,label\n" + "some words,Refund\nother words,refund\nmore words,card\n" * 5)
-    assert "classes differ in capitals alone: 'Refund' and 'refund'." in " ".join(open_data(tmp_path / "t.csv").note)
+    (note,) = (note for note in open_data(tmp_path / "t.csv").note if "capitals" in note)
+    assert note.startswith("classes differ in capitals or spaces alone: 'Refund' and 'refund'. ")
     (tmp_path / "t.csv").write_text("text,label\n" + "some words,A\nother words,a\n" * 5)
     assert not any("capitals" in note for note in open_data(tmp_path / "t.csv").note)
+    write_images(tmp_path / "spaces", {"sea gull": 3, "sea  gull ": 3, "tern": 3})
+    assert "'sea  gull ' and 'sea gull'" in " ".join(open_data(tmp_path / "spaces").note)
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "1 file of "), (2, "2 files of ")])
+def test_images_of_another_form_are_not_called_no_images(tmp_path, count, words):
+    write_images(tmp_path / "photos", {"cat": 4, "dog": 4})
+    for number in range(count):
+        (tmp_path / "photos" / "cat" / f"{number}.heic").write_bytes(b"ftypheic")
+    (note,) = (note for note in open_data(tmp_path / "photos").note if "heic" in note)
+    assert note.startswith(words)
+    assert "not read here, and w" in note
+    assert "convert them to PNG or JPEG" in note
+    assert "no image file" not in note
 
 
 @pytest.mark.parametrize("largest", [np.uint64(2**63 + 1), np.inf, 1e30])

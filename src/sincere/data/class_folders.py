@@ -15,6 +15,12 @@ from sincere.types import Kind
 
 SUFFIXES: dict[Kind, frozenset[str]] = {"image": images.SUFFIXES, "sound": frozenset({".wav", ".wave"})}
 OTHER_SOUND = frozenset([".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".aiff", ".aif", ".wma"])
+OTHER_IMAGES = frozenset([".heic", ".heif", ".avif", ".jxl", ".jp2", ".svg", ".psd", ".dng", ".cr2", ".nef", ".arw"])
+OTHER: dict[Kind, frozenset[str]] = {"image": OTHER_IMAGES, "sound": OTHER_SOUND}  # forms that we do not read
+CONVERT: dict[Kind, str] = {
+    "image": "convert them to PNG or JPEG, for instance with magick a.heic a.png",
+    "sound": "convert them to WAV, for instance with ffmpeg -i a.mp3 a.wav",
+}
 OF_FILES = (*images.SUFFIXES, *SUFFIXES["sound"], *OTHER_SOUND)  # how names of images and sound end
 
 
@@ -40,9 +46,8 @@ def read_class_folders(folder: Path, settings: Settings) -> tuple[Samples, tuple
         what = f"{amount(len(empty), 'sub-folder')} of {folder} {hold.format(kind)}"
         notes.append(f"{what} no class: {listed(empty)}.")
     seen = {*paths, *(path for path in loose if _is_of(kind, path))}
-    if other := [path for path in dict.fromkeys(chain(*files.values(), loose)) if path not in seen]:
-        are = f"is no {kind} file and was" if len(other) == 1 else f"are no {kind} files and were"
-        notes.append(f"{amount(len(other), 'file')} of {folder} {are} left out: {listed(other, 5)}.")
+    others = [path for path in dict.fromkeys(chain(*files.values(), loose)) if path not in seen]
+    notes += _left_out(others, folder, kind)
     if not paths:
         raise InputError(f"{folder} must hold {kind} files in a sub-folder per class: its sub-folders hold none.")
     samples = (images.ImageFiles if kind == "image" else sound.SoundFiles)(tuple(paths), classes)
@@ -67,6 +72,22 @@ def _loose_note(loose: Sequence[Path], folder: Path, settings: Settings) -> list
     if settings.labels == "optional":
         return [f"{what}: {'it is' if one else 'they are'} of one class, {UNLABELLED!r}."]
     return [f"{what}, and {'was' if one else 'were'} left out: {listed(loose, 5)}."]
+
+
+def _left_out(paths: Sequence[Path], folder: Path, kind: Kind) -> list[str]:
+    """Notes on files that are not read: of another form than ours, which their owner may take for read, or of none."""
+    forms, others = list[Path](), list[Path]()
+    for path in paths:
+        (forms if path.suffix.lower() in OTHER[kind] else others).append(path)
+    notes = []
+    if forms:
+        are, were = ("is of a form that is", "was") if len(forms) == 1 else ("are of forms that are", "were")
+        what = f"{amount(len(forms), 'file')} of {folder} {are} not read here, and {were} left out"
+        notes.append(f"{what}: {listed(forms, 5)}. To use such files, {CONVERT[kind]}.")
+    if others:
+        are = f"is no {kind} file and was" if len(others) == 1 else f"are no {kind} files and were"
+        notes.append(f"{amount(len(others), 'file')} of {folder} {are} left out: {listed(others, 5)}.")
+    return notes
 
 
 def _is_of(kind: Kind, path: Path) -> bool:
@@ -158,7 +179,9 @@ def _kind_of(files: Sequence[Path], folder: Path) -> Kind:
         if count:
             return kind
     if any(suffixes[suffix] for suffix in OTHER_SOUND):
-        raise InputError(f"{folder} holds sound that is not WAV: convert it, for instance with ffmpeg -i a.mp3 a.wav.")
+        raise InputError(f"{folder} holds sound files that are not WAV: {CONVERT['sound']}.")
+    if lost := sorted(suffix for suffix in suffixes if suffix in OTHER_IMAGES):
+        raise InputError(f"{folder} holds images of a form that is not read here, {listed(lost)}: {CONVERT['image']}.")
     raise InputError(_no_classes(folder))
 
 

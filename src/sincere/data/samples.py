@@ -124,16 +124,17 @@ def _may_be_unlabelled(names: Collection[str]) -> bool:
 
 
 def _spelt_twice(names: Collection[str]) -> tuple[str, ...]:
-    """A note on names that differ in capitals alone. Of single letters that is usual: A and a are two letters."""
+    """A note on names that differ in capitals or spaces alone. Of single letters it is usual: A and a are two."""
     spellings: dict[str, list[str]] = {}
     for name in names:
-        spellings.setdefault(name.casefold() if len(name) > 1 else name, []).append(name)
+        spaced = " ".join(name.split())
+        spellings.setdefault(spaced.casefold() if len(spaced) > 1 else spaced, []).append(name)
     twice = [" and ".join(map(repr, same)) for same in spellings.values() if len(same) > 1]
     if not twice:
         return ()
     return (
-        f"classes differ in capitals alone: {listed(twice, 3)}. Each spelling is taken as a class of its own; if it is "
-        "one class, spell it in one way.",
+        f"classes differ in capitals or spaces alone: {listed(twice, 3)}. Each spelling is taken as a class of its "
+        "own; if it is one class, spell it in one way.",
     )
 
 
