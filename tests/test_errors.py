@@ -204,6 +204,7 @@ def told(new=Z, **options):
         (lambda: told(method="knn", k=0), OptionError, ["k must be a whole number from 1", "got 0"]),
         (lambda: told(top=0), OptionError, ["top must be a whole number from 1", "got 0"]),
         (lambda: told(Z[:, :2]), InputError, ["references", "dimension", "2: 'pets' has 3", "with this model"]),
+        (lambda: References("known.npz"), InputError, ["an EmbeddingSet: got str", "EmbeddingSet.load(path)"]),
         (
             lambda: References(EmbeddingSet.from_arrays(Z, Y * 0, name="x")),
             InputError,

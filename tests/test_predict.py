@@ -214,6 +214,11 @@ def test_options_are_checked_before_anything_is_embedded(run, monkeypatch):
         loaded.predict(np.zeros((1, 6)), k=3)
 
 
+def test_inputs_of_several_shapes_come_with_advice(run):
+    with pytest.raises(InputError, match=r"must be of one shape: .*inhomogeneous.* Files are read .*model\.predict\."):
+        load(run, device="cpu").predict([[1.0] * 6, [1.0] * 5])
+
+
 def test_models_and_predictions_say_what_they_are_in_a_line(run):
     loaded = load(run, device="cpu")
     said = repr(loaded)

@@ -212,7 +212,10 @@ def load(run: str | Path, *, device: torch.device | str | None = None) -> Loaded
 
 
 def _tensor_of(inputs: object) -> Tensor:
-    array = np.asarray(inputs)
+    try:
+        array = np.asarray(inputs)
+    except ValueError as error:
+        raise InputError(f"inputs of this model must be of one shape: {error}{FROM_FILES}") from error
     if array.dtype.kind not in "fiub":
         raise InputError(f"inputs of this model must be numbers: got {array.dtype}.{FROM_FILES}")
     return torch.from_numpy(writable(np.ascontiguousarray(array)))

@@ -32,6 +32,11 @@ class References:
     validation: EmbeddingSet | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.train, EmbeddingSet):
+            raise InputError(
+                f"references must be an EmbeddingSet: got {type(self.train).__name__}. model.embed(data) makes one, "
+                "and EmbeddingSet.load(path) reads what `sincere embed` wrote."
+            )
         held = [name for name, count in self.train.class_counts().items() if count]
         if len(held) < 2:
             raise InputError(
