@@ -51,6 +51,12 @@ def soft(embeddings: Tensor, labels: Tensor, *contrasts: Tensor, **options: Any)
     return SF.soft_label(embeddings, probabilities, *contrasts, **options)
 
 
+def ranked(embeddings: Tensor, labels: Tensor, *contrasts: Tensor, **options: Any) -> Tensor:
+    """Class numbers as numbers, −1 as one that nobody knows."""
+    numbers, *others = (given.double().masked_fill(given < 0, math.nan) for given in (labels, *contrasts[1:]))
+    return SF.rank_n_contrast(embeddings, numbers, *contrasts[:1], *others, ties="spared", **options)
+
+
 def multi_hot(embeddings: Tensor, labels: Tensor, *contrasts: Tensor, **options: Any) -> Tensor:
     hot = torch.stack([labels % 2 == 0, labels % 3 == 0, labels > 0], dim=1).long()
     hot = hot.masked_fill((labels < 0).unsqueeze(1), -1)
@@ -75,6 +81,7 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "set_nce": SF.set_nce,
     "set_saddle": set_saddle,
     "soft_label": soft,
+    "rank_n_contrast": ranked,
     "multi_hot": multi_hot,
     "infonce": infonce_without_labels,
 }
@@ -106,7 +113,7 @@ def cases(world: int) -> list[Case]:
         found.append(Case(f"similarity {similarity}", sizes, labels, SF.supcon, {"similarity": similarity}))
     for backend in ("dense", "tiled"):
         found.append(Case(f"backend {backend}", sizes, labels, SF.sincere, {"backend": backend}, weighted=True))
-    for loss in ("sincere", "supcon", "soft_label", "set_nce"):
+    for loss in ("sincere", "supcon", "soft_label", "rank_n_contrast", "set_nce"):
         found.append(Case(f"{loss}, contrasts", sizes, labels, LOSSES[loss], contrasts=True))
         found.append(
             Case(f"{loss}, batch and contrasts", sizes, labels, LOSSES[loss], {"include_batch": True}, contrasts=True)

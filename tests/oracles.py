@@ -186,6 +186,25 @@ def supcon_in(batch: Batch) -> Values:
     return values
 
 
+def rank_n_contrast(s: Any, distances: Any, others: Sequence[Sequence[int]], *, spared: bool = False) -> Values:
+    """ℓ_t = mean over j ∈ A(t) of −log( e^{s_tj} / Σ_{k ∈ S_tj} e^{s_tk} ), S_tj = {k ∈ A: d_tk ≥ d_tj}.
+
+    Source: Zha et al. 2023 (arXiv 2210.01189), Eq. 1 and 2. `spared`: S_tj = {j} ∪ {k ∈ A: d_tk > d_tj}, and j with
+    nobody farther do not count.
+    """
+    values: Values = []
+    for row, far, A in zip(np.asarray(s).tolist(), np.asarray(distances).tolist(), others, strict=True):
+        terms = []
+        for j in A:
+            S = [j] + [k for k in A if k != j and (far[k] > far[j] or (far[k] == far[j] and not spared))]
+            if spared and len(S) == 1 and all(far[k] <= far[j] for k in A):
+                continue
+            highest = max(row[k] for k in S)
+            terms.append(math.log(math.fsum(math.exp(row[k] - highest) for k in S)) + highest - row[j])
+        values.append(math.fsum(terms) / len(terms) if terms else None)
+    return values
+
+
 def soft_label(batch: Batch) -> Values:
     """ℓ_t = −Σ_a ŵ_ta log softmax_A(s_t)_a with ŵ_t = w_t / Σ w_t. Source: Kim et al. 2022 (GenSCL)."""
     values: Values = []

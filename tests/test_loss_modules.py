@@ -23,6 +23,7 @@ MODULES = {
     sincere.SpreadLoss: SF.spread,
     sincere.SoftLabelLoss: SF.soft_label,
     sincere.SetLoss: SF.set_nce,
+    sincere.RankNContrastLoss: SF.rank_n_contrast,
 }
 EACH_MODULE = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 OF_MODULES = ("learnable_temperature", "temperature_floor")
@@ -44,6 +45,7 @@ BAD_OF_ONE = {
     sincere.SpreadLoss: {"alpha": [3, -0.1, float("nan"), "half", None, True]},
     sincere.SoftLabelLoss: {"targets": ["pair", None, 2]},
     sincere.SetLoss: {"method": ["fast", None, 1]},
+    sincere.RankNContrastLoss: {"ties": ["spare", None, True], "distance": ["L1", None, 2], "ignore_label": [0, 3]},
 }
 BAD_TOGETHER = [
     *[(module, {"similarity": OWN_SIMILARITY, "backend": "tiled"}) for module in MODULES],
@@ -51,6 +53,9 @@ BAD_TOGETHER = [
     (sincere.SoftLabelLoss, {"targets": "pairs", "gather": True}),
     (sincere.SoftLabelLoss, {"targets": "pairs", "include_batch": True}),
     (sincere.SoftLabelLoss, {"targets": "pairs", "reduction": "class_mean"}),
+    (sincere.RankNContrastLoss, {"reduction": "class_mean"}),
+    (sincere.RankNContrastLoss, {"ignored_as_negatives": True}),
+    (sincere.RankNContrastLoss, {"positives": "jaccard"}),
 ]
 CASES = [
     *[(module, {name: value}) for module in MODULES for name, values in BAD.items() for value in values],

@@ -10,6 +10,7 @@ from sincere.losses.eps_supinfonce import check_epsilon
 from sincere.losses.infonce import check_without_labels
 from sincere.losses.options import Settings
 from sincere.losses.pairs import SoftTargets
+from sincere.losses.rank_n_contrast import Distance, Ties, check_ranking
 from sincere.losses.set_nce import Method, check_method
 from sincere.losses.soft_label import check_targets
 from sincere.losses.spread import check_alpha
@@ -20,6 +21,7 @@ __all__ = [
     "DecoupledLoss",
     "EpsSupInfoNCELoss",
     "InfoNCELoss",
+    "RankNContrastLoss",
     "SINCERELoss",
     "SetLoss",
     "SoftLabelLoss",
@@ -112,6 +114,20 @@ class SoftLabelLoss(ContrastiveLoss):
 
     def check_own(self, settings: Settings) -> None:
         check_targets(self.own_options["targets"], settings)
+
+
+class RankNContrastLoss(ContrastiveLoss):
+    """Module form of :func:`sincere.functional.rank_n_contrast`: labels are numbers, as in regression."""
+
+    function = staticmethod(SF.rank_n_contrast)
+
+    @remembers_options
+    def __init__(self, *, ties: Ties = "compete", distance: Distance = "l1", **options: Unpack[ModuleOptions]) -> None:
+        """ties: whether contrasts at the same distance "compete", as in the paper, or are "spared"; distance: of rows
+        of numbers, "l1" or "l2"."""
+
+    def check_own(self, settings: Settings) -> None:
+        check_ranking(self.own_options["ties"], self.own_options["distance"], settings)
 
 
 class SetLoss(ContrastiveLoss):

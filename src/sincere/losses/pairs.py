@@ -11,15 +11,17 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from sincere.checks import check_device, check_embeddings, check_finite, check_labels, hint_about_views, shape_of
+from sincere.checks import check_device, check_embeddings, check_finite, check_labels, shape_of
 from sincere.errors import InputError, OptionError
 from sincere.losses.agreement import rows_of_all
 from sincere.losses.gather import gather_rows, rank
+from sincere.losses.label_checks import check_numbers, check_probabilities
 from sincere.losses.options import Settings
 from sincere.losses.relation import Kind, Relation
 from sincere.losses.similarity import inner_product_rows, unit_rows, zero_unless
 
 SoftTargets = Literal["classes", "pairs"]
+NoClasses = SoftTargets | Literal["numbers"]  # kinds of label that are no hard classes
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Samples:
     """One set of embeddings with its labels, views folded into rows."""
 
     rows: Tensor  # (n, d)
-    labels: Tensor  # (n,), (n, classes), or (n, m) pair weights
+    labels: Tensor  # (n,), (n, classes), (n, m) pair weights, or (n, k) numbers
     views: int
 
     def gathered(self, counts: list[int]) -> "Samples":
@@ -81,7 +83,7 @@ def make_pairs(
     contrast_embeddings: Tensor | None,
     contrast_labels: Tensor | None,
     settings: Settings,
-    soft: SoftTargets | None = None,
+    soft: NoClasses | None = None,
 ) -> Pairs:
     """Check and unify the input of a loss; `soft` names the kind of label that is no hard class."""
     _check_combination(contrast_embeddings, contrast_labels, settings, soft)
@@ -132,16 +134,18 @@ def in_full_precision(embeddings: Tensor) -> Tensor:
     return embeddings.float() if embeddings.dtype in (torch.float16, torch.bfloat16) else embeddings
 
 
-def _samples(name: str, embeddings: Tensor, label_name: str, labels: Tensor, soft: SoftTargets | None) -> Samples:
+def _samples(name: str, embeddings: Tensor, label_name: str, labels: Tensor, soft: NoClasses | None) -> Samples:
     if soft == "classes":
-        _check_soft_labels(label_name, labels, name, embeddings)
+        check_probabilities(label_name, labels, name, embeddings)
+    elif soft == "numbers":
+        check_numbers(label_name, labels, name, embeddings)
     else:
         views = embeddings.shape[1] if embeddings.ndim == 3 else None
         check_labels(label_name, labels, embeddings.shape[0], name, embeddings.device, views=views)
     rows, views = fold_views(embeddings)
     # Soft labels of a teacher with a graph are constants all the same: no backend may send a gradient into them
     # where another does not.
-    labels = labels.detach() if soft == "classes" else labels.long()
+    labels = _numbers(labels) if soft == "numbers" else labels.detach() if soft == "classes" else labels.long()
     return Samples(rows, labels.repeat_interleave(views, dim=0) if views != 1 else labels, views)
 
 
@@ -184,7 +188,7 @@ def _contrasts(
 
 
 def _relation(
-    anchors: Samples, contrasts: Samples | None, offset: int | None, settings: Settings, soft: SoftTargets | None
+    anchors: Samples, contrasts: Samples | None, offset: int | None, settings: Settings, soft: NoClasses | None
 ) -> Relation:
     contrast_labels = anchors.labels if contrasts is None else contrasts.labels
     if soft == "pairs":
@@ -192,6 +196,11 @@ def _relation(
         everyone = torch.ones(n, dtype=torch.bool, device=anchors.rows.device)
         usable = torch.ones(m, dtype=torch.bool, device=anchors.rows.device)
         return Relation("pairs", anchors.labels, contrast_labels, usable, everyone, offset)
+    if soft == "numbers":
+        labelled, usable = (labels.isfinite().all(dim=1) for labels in (anchors.labels, contrast_labels))
+        # Nobody asks how far an unlabelled sample is, but NaN has no place in an order.
+        own, other = zero_unless(labelled, anchors.labels), zero_unless(usable, contrast_labels)
+        return Relation("numbers", own, other, usable, labelled, offset)
     labelled = ~_ignored(anchors.labels, settings.ignore_label)
     usable = ~_ignored(contrast_labels, settings.ignore_label)
     if settings.ignored_as_negatives:
@@ -204,6 +213,11 @@ def _relation(
     return Relation(
         kind, membership(anchors.labels, dtype), membership(contrast_labels, dtype), usable, labelled, offset
     )
+
+
+def _numbers(labels: Tensor) -> Tensor:
+    """(n, k) in double precision, in which differences of float32 numbers are exact and equal ones stay equal."""
+    return (labels.unsqueeze(1) if labels.ndim == 1 else labels).detach().double()
 
 
 def _ignored(labels: Tensor, ignore_label: int) -> Tensor:
@@ -278,21 +292,6 @@ def _check_matrix(matrix: object, n: int, m: int) -> Tensor:
     return matrix
 
 
-def _check_soft_labels(name: str, labels: object, of: str, embeddings: Tensor) -> None:
-    samples, views = embeddings.shape[0], embeddings.shape[1] if embeddings.ndim == 3 else None
-    if not isinstance(labels, Tensor) or labels.ndim != 2 or labels.shape[0] != samples or labels.shape[1] == 0:
-        came = shape_of(labels) if isinstance(labels, Tensor) else type(labels).__name__
-        hint = ""
-        if isinstance(labels, Tensor) and labels.ndim == 2:
-            hint = hint_about_views(labels, samples, of, views)
-        raise InputError(
-            f"{name} must hold class probabilities, one row per sample: expected ({samples}, classes), got {came}. "
-            'For one weight per pair pass targets="pairs"; for class numbers use SupConLoss, which it then equals.'
-            f"{hint}"
-        )
-    check_device(name, labels, "embeddings", embeddings.device)
-
-
 def _check_contrasts(anchors: Samples, others: Samples) -> None:
     _check_contrast_rows(anchors.rows, others.rows)
     if anchors.labels.shape[1:] != others.labels.shape[1:]:
@@ -312,7 +311,7 @@ def _check_contrast_rows(embeddings: Tensor, contrasts: Tensor) -> None:
 
 
 def _check_combination(
-    contrast_embeddings: Tensor | None, contrast_labels: Tensor | None, settings: Settings, soft: SoftTargets | None
+    contrast_embeddings: Tensor | None, contrast_labels: Tensor | None, settings: Settings, soft: NoClasses | None
 ) -> None:
     if soft != "pairs" and (contrast_embeddings is None) != (contrast_labels is None):
         missing = "contrast_labels" if contrast_labels is None else "contrast_embeddings"

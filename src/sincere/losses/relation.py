@@ -13,7 +13,7 @@ from torch import Tensor
 
 NO_SELF = -1
 LAST = torch.iinfo(torch.int64).max  # kernels sort what takes no part behind everything else by this key
-Kind = Literal["classes", "any", "jaccard", "soft", "pairs"]
+Kind = Literal["classes", "any", "jaccard", "soft", "pairs", "numbers"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,8 @@ class Relation:
     """Labels of n anchors and m contrasts, in the form that `weights` needs.
 
     kind "classes": (n,) and (m,) class numbers. "any", "jaccard": (n, classes) and (m, classes) of 0 and 1.
-    "soft": unit rows, (n, classes) and (m, classes). "pairs": anchor holds the (n, m) weights themselves.
+    "soft": unit rows, (n, classes) and (m, classes). "pairs": anchor holds the (n, m) weights themselves. "numbers":
+    (n, k) and (m, k), between which there are distances and no `weights`.
     """
 
     kind: Kind
