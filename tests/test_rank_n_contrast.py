@@ -147,6 +147,23 @@ def test_cumulative_sums_have_derivatives_of_any_order():
         torch.testing.assert_close(found, wanted)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_bounded_cumulative_sums_are_as_exact(dtype):
+    """At the ends of what they are for, with the least first and with it last."""
+    ends = torch.linspace(-32, 32, 2000, dtype=dtype)
+    for row in (ends, ends.flip(0)):
+        given = row.unsqueeze(0).requires_grad_()
+        truth = row.detach().double().unsqueeze(0).requires_grad_()
+        back = torch.rand(1, 2000, dtype=torch.float64)
+        sums, true_sums = cumulative_logsumexp(given, bounded=True), plain_cumulative(truth)
+        relative = 20 * torch.finfo(dtype).eps
+        torch.testing.assert_close(sums.double(), true_sums, rtol=relative, atol=32 * relative)
+        found, wanted = (
+            torch.autograd.grad(y, s, back.to(y.dtype))[0].double() for y, s in ((sums, given), (true_sums, truth))
+        )
+        torch.testing.assert_close(found, wanted, rtol=32 * relative, atol=0)
+
+
 def test_cumulative_sums_do_not_underflow():
     s = torch.tensor([[-4000.0, -2000, 0, 2000, 100]], dtype=torch.float64, requires_grad=True)
     sums = cumulative_logsumexp(s)

@@ -4,6 +4,8 @@ A row is put in order, the farthest contrast first. Everything that j competes w
 cumulative log-sum-exp holds the denominators of all j.
 """
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
@@ -21,15 +23,23 @@ from sincere.losses.relation import Relation
 EXACTLY = "donot_use_mm_for_euclid_dist"
 
 
-def rank_values(pairs: Pairs, *, spared: bool, power: float) -> tuple[Tensor, Tensor]:
+@dataclass(frozen=True)
+class Ranking:
+    """Whether contrasts at one distance are spared each other, and what a distance is."""
+
+    spared: bool
+    power: float  # 1 or 2
+
+
+def rank_values(pairs: Pairs, ranking: Ranking) -> tuple[Tensor, Tensor]:
     """ℓ of every anchor, and how many contrasts its mean is over."""
     backend, _ = select_backend(pairs)
     if backend == "dense":
-        return _values(pairs.logits(), pairs.relation, None, spared, power)
+        return _values(pairs.logits(), pairs.relation, None, ranking, pairs.bounded)
     contrasts = pairs.anchors if pairs.contrasts is None else pairs.contrasts
     blocks = []
     for rows in row_blocks(pairs.relation):
-        given = (pairs.anchors[rows], contrasts, pairs.relation, rows, spared, power)
+        given = (pairs.anchors[rows], contrasts, pairs.relation, rows, ranking, pairs.bounded)
         if transforms.are_active(pairs.anchors, contrasts):  # torch.func does not take what forgets and computes again
             blocks.append(_block(*given))
         else:  # everything of the size of the logits is computed again in the backward pass
@@ -41,22 +51,24 @@ def rank_values(pairs: Pairs, *, spared: bool, power: float) -> tuple[Tensor, Te
 
 
 def _block(
-    anchors: Tensor, contrasts: Tensor, relation: Relation, rows: slice, spared: bool, power: float
+    anchors: Tensor, contrasts: Tensor, relation: Relation, rows: slice, ranking: Ranking, bounded: bool
 ) -> tuple[Tensor, Tensor]:
-    return _values(anchors @ contrasts.T, relation, rows, spared, power)
+    return _values(anchors @ contrasts.T, relation, rows, ranking, bounded)
 
 
-def _values(s: Tensor, relation: Relation, rows: slice | None, spared: bool, power: float) -> tuple[Tensor, Tensor]:
+def _values(
+    s: Tensor, relation: Relation, rows: slice | None, ranking: Ranking, bounded: bool
+) -> tuple[Tensor, Tensor]:
     """Of the anchors in `rows`, whose logits are s (r, m); None: of all."""
     own, others = relation.anchor if rows is None else relation.anchor[rows], relation.others(rows)
-    distances = torch.cdist(own, relation.contrast, p=power, compute_mode=EXACTLY)
+    distances = torch.cdist(own, relation.contrast, p=ranking.power, compute_mode=EXACTLY)
     nearness, order = torch.where(others, -distances, torch.inf).sort(dim=1)  # what takes no part comes last
     takes_part = others.gather(1, order)
     s = torch.where(others, s, 0).gather(1, order)
     # The last place of those that j competes with: its equals, or what stands before the first of them.
-    last = torch.searchsorted(nearness, nearness, right=not spared) - 1
+    last = torch.searchsorted(nearness, nearness, right=not ranking.spared) - 1
     counts = takes_part & (last >= 0)
-    against = cumulative_logsumexp(s).gather(1, last.clamp(min=0))
-    terms = softplus(against - s) if spared else against - s
+    against = cumulative_logsumexp(s, bounded=bounded).gather(1, last.clamp(min=0))
+    terms = softplus(against - s) if ranking.spared else against - s
     counted = counts.sum(dim=1)
     return torch.where(counts, terms, 0).sum(dim=1) / counted.clamp(min=1), counted
