@@ -26,8 +26,8 @@ from sincere.cli.settings import from_assignments, laid_over
 from sincere.data import LabelledData, Splits, open_data
 from sincere.embeddings import EmbeddingSet, LoadedModel, load
 from sincere.embeddings.embed import embed_views
-from sincere.evaluate.class_means import class_mean_scores, class_means
 from sincere.evaluate.linear import fit_logistic
+from sincere.nearest.class_means import class_mean_scores, class_means
 from sincere.recipes import find_recipe
 from sincere.runs import RunFolder, provenance, read_metrics
 from sincere.train import TrainConfig, train

@@ -26,15 +26,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runs": GROUND,
     "nearest": GROUND | {"losses", "functional"},
     "embeddings": GROUND | {"data", "views", "encoders", "runs", "nearest"},
-    "train": GROUND | {"data", "views", "encoders", "losses", "functional", "runs", "embeddings", "evaluate"},
+    "train": GROUND
+    | {"data", "views", "encoders", "losses", "functional", "runs", "embeddings", "evaluate"}
+    | {"nearest"},
     "evaluate": GROUND | {"embeddings", "losses", "functional", "runs", "nearest"},
-    "geometry": GROUND | {"embeddings", "evaluate", "losses", "functional", "runs"},
+    "geometry": GROUND | {"embeddings", "evaluate", "losses", "functional", "runs", "nearest"},
     "theory": GROUND | {"losses", "functional", "geometry"},
     "claims": GROUND
     | {"data", "views", "encoders", "losses", "functional", "runs", "train", "embeddings", "evaluate", "geometry"}
     | {"theory", "recipes", "bench"},
-    "report": GROUND | {"runs", "embeddings", "evaluate", "geometry"},
-    "estimators": GROUND | {"data", "views", "encoders", "losses", "functional", "embeddings", "evaluate", "train"},
+    "report": GROUND | {"runs", "embeddings", "evaluate", "geometry", "nearest"},
+    "estimators": GROUND
+    | {"data", "views", "encoders", "losses", "functional", "embeddings", "evaluate", "train"}
+    | {"nearest"},
     "bench": GROUND | {"losses", "functional", "runs"},
     "recipes": GROUND | {"train", "data", "encoders", "losses", "embeddings", "evaluate", "geometry"},
     "cli": GROUND

@@ -11,9 +11,9 @@ import sincere.geometry as geometry
 from sincere.embeddings import EmbeddingSet
 from sincere.errors import InputError
 from sincere.evaluate import EvaluationOptions, compare, evaluate, quick_figures
-from sincere.evaluate.class_means import class_mean_scores, class_means
-from sincere.evaluate.neighbours import nearest
 from sincere.evaluate.retrieval import retrieve
+from sincere.nearest.class_means import class_mean_scores, class_means
+from sincere.nearest.neighbours import nearest
 
 generator = torch.Generator().manual_seed(0)
 CENTRES = torch.randn(5, 8, generator=generator)

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from evaluated import EVERYTHING, made
 from sincere.embeddings import EmbeddingSet
 from sincere.errors import InputError, OptionError
-from sincere.evaluate import Evaluation, EvaluationOptions, compare, evaluate, linear, neighbours
+from sincere.evaluate import Evaluation, EvaluationOptions, compare, evaluate, linear
 from sincere.evaluate.classifiers import CLASSIFIERS, Task
 from sincere.evaluate.lengths import lengths_of_classes, swallowed
 from sincere.evaluate.linear import (
@@ -25,6 +25,7 @@ from sincere.evaluate.linear import (
     stratified_folds,
 )
 from sincere.evaluate.paper_probe import PaperSchedule, fit_paper_probe
+from sincere.nearest import neighbours
 
 
 def samples(n=200, classes=4, dim=6, noise=1.5, seed=0, dtype=torch.float32):

@@ -8,8 +8,9 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from sincere.evaluate import linear, neighbours
+from sincere.evaluate import linear
 from sincere.evaluate.linear import fit_logistic
+from sincere.nearest import neighbours
 
 
 def digits():

@@ -9,12 +9,13 @@ from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 
 from evaluated import made
 from sincere.errors import InputError, OptionError
-from sincere.evaluate import EvaluationOptions, evaluate, neighbours
+from sincere.evaluate import EvaluationOptions, evaluate
 from sincere.evaluate.accuracy import balanced_accuracy, confusion_matrix, per_class_accuracy, top_k_hits
-from sincere.evaluate.class_means import class_mean_scores, class_means
-from sincere.evaluate.neighbours import choose_k, nearest, vote
-from sincere.evaluate.precision import full_precision
 from sincere.evaluate.retrieval import retrieve
+from sincere.nearest import neighbours
+from sincere.nearest.class_means import class_mean_scores, class_means
+from sincere.nearest.neighbours import choose_k, nearest, vote
+from sincere.nearest.precision import full_precision
 
 
 def clusters(n=300, classes=6, dim=8, noise=1.0, seed=0):

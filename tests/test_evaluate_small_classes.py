@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 
 from sincere.embeddings import EmbeddingSet
 from sincere.evaluate import EvaluationOptions, evaluate
-from sincere.evaluate.default_k import default_k, k_notes
+from sincere.nearest.default_k import default_k, k_notes
 
 KNN = EvaluationOptions(("knn",), draws=100)
 

@@ -13,12 +13,12 @@ from scipy.stats import hypergeom
 
 from sincere.embeddings import EmbeddingSet
 from sincere.errors import OptionError
-from sincere.evaluate import Evaluation, EvaluationOptions, compare, evaluate, neighbours
+from sincere.evaluate import Evaluation, EvaluationOptions, compare, evaluate
 from sincere.evaluate.comparison import per_sample
-from sincere.evaluate.neighbours import Neighbours, choose_k, cosine_tiles, nearest, vote
 from sincere.evaluate.retrieval import retrieve
-from sincere.nearest import cosines
+from sincere.nearest import cosines, neighbours
 from sincere.nearest.cosines import copies
+from sincere.nearest.neighbours import Neighbours, choose_k, cosine_tiles, nearest, vote
 
 
 def signed_square(a, b):

@@ -13,9 +13,9 @@ from sincere.defaults import usual_defaults
 from sincere.errors import OptionError
 from sincere.estimators.fitting import LossName
 from sincere.estimators.transformer import Array, ContrastiveTransformer, Output, as_python
-from sincere.evaluate.class_means import class_mean_scores, class_means
-from sincere.evaluate.default_k import default_k
-from sincere.evaluate.neighbours import nearest, vote
+from sincere.nearest.class_means import class_mean_scores, class_means
+from sincere.nearest.default_k import default_k
+from sincere.nearest.neighbours import nearest, vote
 
 Rule: TypeAlias = Literal["knn", "class_means"]
 

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import OptionError
-from sincere.evaluate.precision import full_precision
 from sincere.geometry.directions import Directions, check_not_empty, check_number, directions_of
 from sincere.geometry.pair_pass import Tile, listen, same_class
 from sincere.geometry.pair_similarity import similarity_by_class_pair
+from sincere.nearest.precision import full_precision
 
 LARGEST_T = 20  # e^(−4t) is then still a float32
 

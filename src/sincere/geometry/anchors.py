@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from sincere.checks import check_temperature
-from sincere.evaluate.precision import full_precision
 from sincere.geometry.directions import Directions, class_sums
 from sincere.geometry.pair_pass import Tile, listen, same_class
 from sincere.losses.backends.select import row_statistics
 from sincere.losses.diagnosis import EPSILON
 from sincere.losses.options import settings_from
 from sincere.losses.pairs import make_pairs
+from sincere.nearest.precision import full_precision
 
 # By how much a cosine must lie above the threshold to count as pushed apart: what float32 cannot tell from it is not.
 ROUNDING = 8 * torch.finfo(torch.float32).eps

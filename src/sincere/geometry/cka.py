@@ -8,9 +8,9 @@ from torch import Tensor
 from sincere.checks import check_finite, shape_of
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError
-from sincere.evaluate.neighbours import row_tiles
 from sincere.geometry.eigenvalues import centred_products
 from sincere.losses.similarity import unit_rows
+from sincere.nearest.neighbours import row_tiles
 
 
 def linear_cka(a: EmbeddingSet | Tensor, b: EmbeddingSet | Tensor) -> float:

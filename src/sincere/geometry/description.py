@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 
 from sincere.checks import check_temperature
 from sincere.embeddings.embedding_set import EmbeddingSet
-from sincere.evaluate.precision import full_precision
 from sincere.geometry.alignment_uniformity import GaussianPotential, alignment
 from sincere.geometry.anchors import COLDEST, AnchorRows, ExponentialSums, anchor_rows
 from sincere.geometry.collapse import neural_collapse
@@ -18,6 +17,7 @@ from sincere.geometry.pair_similarity import similarity_by_class_pair
 from sincere.geometry.record import Geometry
 from sincere.geometry.robustness import head_robustness
 from sincere.geometry.simplex import simplex_conditions
+from sincere.nearest.precision import full_precision
 from sincere.tables import amount
 
 

@@ -10,12 +10,12 @@ from sincere.checks import check_choice
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError, OptionError
 from sincere.evaluate.bootstrap import percentile_interval, resampled_counts
-from sincere.evaluate.neighbours import cosine_tiles, row_tiles
-from sincere.evaluate.precision import full_precision
 from sincere.evaluate.record import Estimate
 from sincere.geometry.directions import check_not_empty, class_sums, is_whole
 from sincere.geometry.record import OutOfClass
 from sincere.losses.similarity import unit_rows
+from sincere.nearest.neighbours import cosine_tiles, row_tiles
+from sincere.nearest.precision import full_precision
 
 Score: TypeAlias = Literal["nearest_mean", "knn"]
 PASSING = 0.95  # share of known samples that the threshold lets pass

@@ -4,11 +4,11 @@ import torch
 from torch import Tensor
 
 from sincere.embeddings.embedding_set import EmbeddingSet
-from sincere.evaluate.neighbours import row_tiles
-from sincere.evaluate.precision import full_precision
 from sincere.geometry.directions import check_not_empty
 from sincere.geometry.record import Spectrum
 from sincere.losses.similarity import unit_rows
+from sincere.nearest.neighbours import row_tiles
+from sincere.nearest.precision import full_precision
 
 SHARES = (90, 99)  # per cent of the variance
 

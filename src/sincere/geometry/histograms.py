@@ -5,12 +5,12 @@ from torch import Tensor
 
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import OptionError
-from sincere.evaluate.precision import full_precision
 from sincere.geometry.directions import Directions, check_not_empty, directions_of, is_whole
 from sincere.geometry.pair_pass import Tile, listen, same_class
 from sincere.geometry.pair_similarity import similarity_by_class_pair
 from sincere.geometry.record import PairSimilarity, SimilarityHistograms
 from sincere.losses.backends.class_layout import Block
+from sincere.nearest.precision import full_precision
 
 MOST_BINS = 32_000  # what an int16 can number
 

@@ -5,12 +5,12 @@ from torch import Tensor
 
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.evaluate.bootstrap import percentile_interval, resampled_counts
-from sincere.evaluate.neighbours import row_tiles
-from sincere.evaluate.precision import full_precision
 from sincere.evaluate.record import Estimate
 from sincere.geometry.directions import check_not_empty, class_sums, cosines_across
 from sincere.geometry.record import ClassMargins
 from sincere.losses.similarity import unit_rows
+from sincere.nearest.neighbours import row_tiles
+from sincere.nearest.precision import full_precision
 
 TIE = 1e-9  # a margin this close to zero is rounding: the sample is as close to either mean
 

@@ -14,9 +14,9 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor
 
-from sincere.evaluate.precision import full_precision
 from sincere.geometry.directions import Directions
 from sincere.losses.backends.class_layout import Block
+from sincere.nearest.precision import full_precision
 
 
 @dataclass(frozen=True)

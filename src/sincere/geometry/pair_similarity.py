@@ -4,10 +4,10 @@ import torch
 
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.evaluate.inputs import check_is_set
-from sincere.evaluate.precision import full_precision
 from sincere.geometry.directions import cells, class_sums
 from sincere.geometry.record import PairSimilarity
 from sincere.losses.similarity import unit_rows
+from sincere.nearest.precision import full_precision
 
 
 @full_precision()

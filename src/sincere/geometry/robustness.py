@@ -11,11 +11,11 @@ from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError, OptionError
 from sincere.evaluate.bootstrap import percentile_interval, resampled_means
 from sincere.evaluate.linear import LinearClassifier, fit_logistic, fit_with_folds
-from sincere.evaluate.neighbours import row_tiles
-from sincere.evaluate.precision import full_precision
 from sincere.evaluate.record import Estimate
 from sincere.geometry.directions import Vectors, check_not_empty, vectors_on
 from sincere.geometry.record import HeadRobustness
+from sincere.nearest.neighbours import row_tiles
+from sincere.nearest.precision import full_precision
 
 Norm: TypeAlias = Literal["length", "coordinate"]
 STEPS = (0.0, 0.25, 0.5, 1.0)

@@ -3,10 +3,10 @@
 import torch
 
 from sincere.embeddings.embedding_set import EmbeddingSet
-from sincere.evaluate.precision import full_precision
 from sincere.geometry.directions import cells, check_not_empty, class_means, cosines_across, spread
 from sincere.geometry.record import SimplexConditions
 from sincere.losses.similarity import unit_rows
+from sincere.nearest.precision import full_precision
 
 
 @full_precision()

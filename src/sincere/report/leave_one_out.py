@@ -7,9 +7,9 @@ from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.evaluate import ClassifierResult, Estimate, Evaluation, RetrievalResult
 from sincere.evaluate.accuracy import balanced_accuracy, per_class_accuracy, top_k_hits
 from sincere.evaluate.bootstrap import percentile_interval, resampled_class_means, resampled_means
-from sincere.evaluate.default_k import default_k, k_notes, k_origin, k_words
-from sincere.evaluate.neighbours import nearest, vote
 from sincere.evaluate.retrieval import as_hits, retrieve
+from sincere.nearest.default_k import default_k, k_notes, k_origin, k_words
+from sincere.nearest.neighbours import nearest, vote
 
 DRAWS, SEED, RECALL_AT = 1000, 0, (1, 5, 10)
 NOTE = "no training set was given: every sample was classified by its nearest neighbours among all the others"

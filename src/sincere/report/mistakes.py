@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from sincere.embeddings.embedding_set import EmbeddingSet
-from sincere.evaluate.precision import full_precision
 from sincere.geometry.directions import vectors_on
+from sincere.nearest.precision import full_precision
 from sincere.report.subject import Subject
 
 SHOWN, NEIGHBOURS = 8, 5

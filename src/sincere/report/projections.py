@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from sincere.evaluate.accuracy import ENOUGH
-from sincere.evaluate.neighbours import cosine_tiles
 from sincere.geometry.directions import vectors_on
+from sincere.nearest.neighbours import cosine_tiles
 from sincere.report.picture import needs_lab
 from sincere.report.subject import Subject
 

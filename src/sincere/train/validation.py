@@ -7,8 +7,8 @@ import torch
 from sincere.data import Splits
 from sincere.embeddings.embed import Precision, embed
 from sincere.encoders import EmbeddingModel
-from sincere.evaluate.default_k import default_k
-from sincere.evaluate.neighbours import nearest, vote
+from sincere.nearest.default_k import default_k
+from sincere.nearest.neighbours import nearest, vote
 from sincere.train.config import ReportingConfig
 from sincere.train.seeds import seed_for
 from sincere.views import Views
