@@ -9,6 +9,7 @@ from joblib import parallel_backend
 from sklearn.datasets import load_iris
 from sklearn.inspection import permutation_importance
 
+from sincere.errors import OptionError
 from sincere.estimators import ContrastiveClassifier, ContrastiveTransformer
 
 SMALL = {"width": 32, "dim": 8, "batch_size": 30, "epochs": 2, "random_state": 0}
@@ -34,3 +35,12 @@ def test_scikit_learns_tools_may_use_threads():
     with parallel_backend("threading", n_jobs=4):
         together = permutation_importance(model, X, Y, n_repeats=2, random_state=0, n_jobs=4).importances
     np.testing.assert_array_equal(together, alone)
+
+
+def test_a_fit_that_fails_leaves_the_one_before_as_it_was():
+    model = ContrastiveClassifier(**SMALL).fit(X, Y)
+    before = model.predict_proba(X)
+    with pytest.raises(OptionError, match="finite weights"):
+        model.set_params(learning_rate=1e30).fit(100 * X, np.array(["a", "b", "c"])[Y])
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+    assert model.classes_.tolist() == [0, 1, 2]

@@ -48,6 +48,11 @@ def _device(name: str) -> torch.device:
     return device
 
 
+def _standardised(rows: Array, statistics: Statistics) -> Tensor:
+    mean, std = np.asarray(statistics.mean), np.asarray(statistics.std)
+    return torch.from_numpy((rows - mean) / std)
+
+
 class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Learns from classes an embedding in which samples of a class are near each other, by cosine and by distance.
 
@@ -142,15 +147,15 @@ class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
                 "y must hold two classes with at least two samples each: a loss needs a positive and a negative. "
                 f"Got {amount(len(encoder.classes_), 'class', 'classes')} of {amount(len(y), 'sample')}."
             )
-        self.classes_ = encoder.classes_
         # In float64 and before anything else: float32 cannot tell 1e9 from 1e9 + 1.
-        self.statistics_ = Statistics.of(torch.from_numpy(np.array(X, dtype=np.float64)), kind="array")
+        statistics = Statistics.of(torch.from_numpy(np.array(X, dtype=np.float64)), kind="array")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         labels = torch.from_numpy(encoder.transform(y).astype(np.int64))
-        rows = self._standardised(X).float()
+        rows = _standardised(X, statistics).float().to(device)
         # What is kept is on the CPU, so that a pickled estimator opens on any machine.
-        self.model_ = fit_model(rows.to(device), labels.to(device), options, seed=seed, show=show).cpu()
-        self.output_ = self.output
+        model = fit_model(rows, labels.to(device), options, seed=seed, show=show).cpu()
+        # All at once and last: a fit that fails must not leave new names of classes to the network of the one before.
+        self.classes_, self.statistics_, self.model_, self.output_ = encoder.classes_, statistics, model, self.output
         return self._vectors(X, self.output), labels
 
     @property
@@ -164,10 +169,6 @@ class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         checked: Array = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         return checked
 
-    def _standardised(self, X: Array) -> Tensor:
-        mean, std = np.asarray(self.statistics_.mean), np.asarray(self.statistics_.std)
-        return torch.from_numpy((X - mean) / std)
-
     @torch.no_grad()
     def _vectors(self, X: Array, output: Output) -> Tensor:
         """Unit rows in the precision of X: in float64 a sample's embedding does not depend on its company's number."""
@@ -175,7 +176,7 @@ class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         network = self.model_ if output == "embeddings" else self.model_.encoder
         if precision != torch.float32:
             network = deepcopy(network).to(precision)  # never the fitted one itself: other threads may be using it
-        parts = [network(rows.to(precision)) for rows in torch.split(self._standardised(X), ROWS)]
+        parts = [network(rows.to(precision)) for rows in torch.split(_standardised(X, self.statistics_), ROWS)]
         vectors = torch.cat(parts)
         if lost := int((~vectors.isfinite().all(dim=1)).sum()):
             raise InputError(
