@@ -42,6 +42,9 @@ MEASURES = {
         "compare": lambda: str(
             [evaluate.compare(*EVALUATED, method="knn", metric=metric, draws=100) for metric in ("top1", "balanced")]
         ),
+        "corrected_together": lambda: str(
+            evaluate.corrected_together([evaluate.compare(*EVALUATED, method="knn", draws=100) for _ in range(2)])
+        ),
         "quick_figures": lambda: str(evaluate.quick_figures(TEST.embeddings, TEST.labels, k=3)),
     },
     geometry: {
