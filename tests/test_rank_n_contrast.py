@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._dynamo.testing import CompileCounterWithBackend
 
 import oracles
 import sincere
@@ -343,6 +344,69 @@ def test_compiles_whole(ties, backend):
     value = torch.compile(loss, fullgraph=True, backend="aot_eager")(z)
     torch.testing.assert_close(value, loss(z))
     torch.testing.assert_close(torch.autograd.grad(value, z), torch.autograd.grad(loss(z), z))
+
+
+@BACKENDS
+def test_compiled_batches_of_any_size_share_a_few_graphs(backend):
+    torch.compiler.reset()
+    counter = CompileCounterWithBackend("aot_eager")
+    loss = torch.compile(
+        lambda z, labels: SF.rank_n_contrast(z, labels, backend=backend),
+        fullgraph=True,
+        dynamic=True,
+        backend=counter,
+    )
+    for n in (9, 14, 23, 31, 40, 57):
+        z, labels = rows(n, 4, torch.float32), torch.arange(n) % 5
+        value, plain = loss(z, labels), SF.rank_n_contrast(z, labels, backend="dense")
+        torch.testing.assert_close(torch.autograd.grad(value, z), torch.autograd.grad(plain, z))
+    assert counter.frame_count <= 2
+
+
+def test_blocks_leave_nothing_between_them():
+    """What stays of a block among the large arrays that come and go would make a process grow with n²."""
+
+    def nodes_of_graph(n):
+        value = SF.rank_n_contrast(rows(n, 4, torch.float32), torch.rand(n), backend="tiled")
+        nodes, seen = [value.grad_fn], set()
+        while nodes:
+            node = nodes.pop()
+            seen.add(node)
+            nodes += [after for after, _ in node.next_functions if after is not None]
+        return len(seen)
+
+    assert nodes_of_graph(60) == nodes_of_graph(3), "as many for twenty blocks as for one"
+
+
+@pytest.mark.parametrize("temperature", [0.005, 0.2])
+@TIES
+def test_the_gradient_by_hand_is_autograd_s(ties, temperature):
+    """At logits of any size and at bounded ones; of several gradients at once, and where contrasts alone have one."""
+    labels, contrast_labels = WITH_TIES, torch.tensor([1.0, 2, 5, 5])
+    z, c = rows(), rows(4)
+
+    def values(z, c, backend):
+        options = {"ties": ties, "temperature": temperature, "reduction": "none", "include_batch": True}
+        return SF.rank_n_contrast(z, labels, c, contrast_labels, backend=backend, **options)
+
+    some = torch.randn(3, 11, dtype=torch.float64)
+    for given in ((z, c), (z, c.detach()), (z.detach(), c)):
+        wanted = [tensor for tensor in given if tensor.requires_grad]
+        ours, theirs = (
+            torch.autograd.grad(values(*given, backend), wanted, some, is_grads_batched=True)
+            for backend in ("tiled", "dense")
+        )
+        torch.testing.assert_close(ours, theirs)
+        twice = [
+            torch.autograd.grad(
+                sum(
+                    g.square().sum() for g in torch.autograd.grad(values(*given, b), wanted, some[0], create_graph=True)
+                ),
+                wanted,
+            )
+            for b in ("tiled", "dense")
+        ]
+        torch.testing.assert_close(*twice)
 
 
 @TIES

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from sincere.checks import check_choice
 from sincere.errors import OptionError
-from sincere.losses.backends.rank_rows import Ranking, rank_values
+from sincere.losses.backends.rank_rows import rank_values
 from sincere.losses.options import DEFAULTS, LossOptions, Settings, loss_function, settings_from
 from sincere.losses.pairs import make_pairs
 from sincere.losses.reduction import reduce_over_anchors
@@ -51,7 +51,7 @@ def rank_n_contrast(
     settings = settings_from(options)
     check_ranking(ties, distance, settings)
     pairs = make_pairs(embeddings, labels, contrast_embeddings, contrast_labels, settings, soft="numbers")
-    per_anchor, counted = rank_values(pairs, Ranking(spared=ties == "spared", power=1.0 if distance == "l1" else 2.0))
+    per_anchor, counted = rank_values(pairs, spared=ties == "spared", power=1.0 if distance == "l1" else 2.0)
     return reduce_over_anchors(per_anchor, (counted > 0) & pairs.relation.labelled, pairs)
 
 

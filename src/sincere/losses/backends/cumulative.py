@@ -24,6 +24,13 @@ def cumulative_logsumexp(s: Tensor, *, bounded: bool = False) -> Tensor:
     return _Cumulative.apply(s)  # type: ignore[no-any-return, no-untyped-call]
 
 
+def flowing_back(g: Tensor, s: Tensor, sums: Tensor, *, bounded: bool) -> Tensor:
+    """R(g), for whoever differentiates by hand; `sums` are the cumulative ones of s."""
+    if bounded:
+        return s.exp() * (g * (-sums).exp()).flip(-1).cumsum(dim=-1).flip(-1)
+    return _Back.forward(g, s)
+
+
 def _signed(values: Tensor, exponents: Tensor, *, reverse: bool) -> Tensor:
     """log of the cumulative sums of values · e^exponents, of the positive values and of the negative ones."""
     parts = torch.stack([values, -values]).clamp(min=0).log() + exponents
