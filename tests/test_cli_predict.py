@@ -114,12 +114,16 @@ def test_a_single_file(runs, tmp_path, kind, name):
 
 
 def test_texts(runs, tmp_path):
-    (tmp_path / "new.csv").write_text('query\n"where, please,\nis my card"\nyou charged me two times\n')
+    # A lone carriage return, too, which the csv module does not quote by itself.
+    (tmp_path / "new.csv").write_text(
+        'query\n"where, please,\nis my card"\nyou charged me two times\n"where\ris my card"\n', newline=""
+    )
     result = done("predict", runs / "run" / "bank", tmp_path / "new.csv", "--out", tmp_path / "p.csv")
     rows = rows_in(tmp_path / "p.csv")
     assert [(row["sample"], row["predicted"]) for row in rows] == [
         ("where, please,\nis my card", "late"),
         ("you charged me two times", "twice"),
+        ("where\ris my card", "late"),
     ]
     assert "where, please, is my card" in result.stdout
     (tmp_path / "new.csv").write_text("query,category\nwhere is my card,late\nwhere is my card,close\nhello,\n")

@@ -132,7 +132,9 @@ def rows_of(found: Prediction, labels: Sequence[str | None]) -> list[dict[str, A
 def write_csv(out: Path, rows: Sequence[dict[str, Any]]) -> None:
     """The whole file or none of it."""
     text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
+    # Until Python 3.13 a lone "\r" in a text is quoted only if it ends lines as well, and readers end a row at it.
+    broken = any("\r" in str(cell) for row in rows for cell in row.values())
+    table = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC if broken else csv.QUOTE_MINIMAL)
     table.writerow(rows[0] if rows else ())
     table.writerows(row.values() for row in rows)
     out.parent.mkdir(parents=True, exist_ok=True)
