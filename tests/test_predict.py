@@ -219,6 +219,20 @@ def test_inputs_of_several_shapes_come_with_advice(run):
         load(run, device="cpu").predict([[1.0] * 6, [1.0] * 5])
 
 
+@pytest.mark.parametrize("method", ["class_means", "knn"])
+def test_samples_that_are_not_finite_have_no_class(run, method):
+    inputs = np.zeros((3, 6))
+    inputs[1:, 2] = np.nan, np.inf
+    with pytest.raises(InputError, match=r"2 of 3 have not, first sample 2\. Look for NaN"):
+        load(run).predict(inputs, method=method)
+
+
+def test_numbers_of_numpy_are_whole_numbers(run):
+    found = load(run).predict(np.ones((3, 6)), method="knn", k=np.int64(3), top=np.int64(2))
+    assert type(found.k) is int
+    assert found.best.shape == (3, 2)
+
+
 def test_models_and_predictions_say_what_they_are_in_a_line(run):
     loaded = load(run, device="cpu")
     said = repr(loaded)

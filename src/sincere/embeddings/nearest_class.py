@@ -1,5 +1,7 @@
 """Embeddings → their classes, by samples whose classes are known."""
 
+from numbers import Integral
+
 import torch
 from torch import Tensor
 
@@ -20,15 +22,11 @@ def nearest_class(
     """The classes of embeddings (n, d): those that `sincere.evaluate` finds with the same samples to go by."""
     check_rule(method, k, top)
     gallery, labels, names = known.train.embeddings, known.train.labels, known.train.class_names
-    if new.shape[1] != gallery.shape[1]:
-        raise InputError(
-            f"references must have the dimension of the model's embeddings, {new.shape[1]}: {known.train.name!r} has "
-            f"{gallery.shape[1]}. Embed them with this model."
-        )
+    _check_comparable(new, known)
     means = None
     if method == "knn":
         held_out = None if known.validation is None else (known.validation.embeddings, known.validation.labels)
-        k, _ = settled_k(k, gallery, labels, held_out, classes=len(names))
+        k, _ = settled_k(None if k is None else int(k), gallery, labels, held_out, classes=len(names))
     else:
         means = class_means(gallery, labels, classes=len(names))
     held = int((torch.bincount(labels, minlength=len(names)) > 0).sum())  # the others cannot be predicted
@@ -50,6 +48,22 @@ def nearest_class(
     return Prediction(method, names, best[:, 0], cosine, margin, best[:, :top], scores[:, :top], k, shown)
 
 
+def _check_comparable(new: Tensor, known: References) -> None:
+    """Of one dimension with what is known, and finite."""
+    dimension = known.train.embeddings.shape[1]
+    if new.shape[1] != dimension:
+        raise InputError(
+            f"references must have the dimension of the model's embeddings, {new.shape[1]}: {known.train.name!r} has "
+            f"{dimension}. Embed them with this model."
+        )
+    broken = (~new.isfinite().all(dim=1)).nonzero().flatten()
+    if broken.numel():
+        raise InputError(
+            f"samples must have finite embeddings, or no class is nearest: {len(broken):,} of {len(new):,} have not, "
+            f"first sample {int(broken[0]) + 1:,}. Look for NaN and infinity in the inputs, and fill or remove them."
+        )
+
+
 def _nearest_of(near: Neighbours, label: Tensor) -> Tensor:
     """The cosine of the nearest neighbour of a class, (n,), `label` being (n, 1).
 
@@ -63,7 +77,7 @@ def check_rule(method: Method, k: int | None, top: int) -> None:
     """Refuse what cannot be, before anything is embedded."""
     check_choice("method", method, METHODS)
     for name, number in (("k", k), ("top", top)):
-        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+        if number is not None and (isinstance(number, bool) or not isinstance(number, Integral) or number < 1):
             raise OptionError(f"{name} must be a whole number from 1: got {number!r}.")
     if k is not None and method != "knn":
         raise OptionError(f"k belongs to method='knn', by which neighbours vote: got k={k} and {method!r}.")
