@@ -9,7 +9,7 @@ from joblib import parallel_backend
 from sklearn.datasets import load_iris
 from sklearn.inspection import permutation_importance
 
-from sincere.errors import OptionError
+from sincere.errors import InputError, OptionError
 from sincere.estimators import ContrastiveClassifier, ContrastiveTransformer
 
 SMALL = {"width": 32, "dim": 8, "batch_size": 30, "epochs": 2, "random_state": 0}
@@ -42,5 +42,7 @@ def test_a_fit_that_fails_leaves_the_one_before_as_it_was():
     before = model.predict_proba(X)
     with pytest.raises(OptionError, match="finite weights"):
         model.set_params(learning_rate=1e30).fit(100 * X, np.array(["a", "b", "c"])[Y])
+    with pytest.raises(InputError, match="two classes"):  # of other columns, which scikit-learn notes first
+        model.fit(X[:, :2], np.zeros(len(X)))
     np.testing.assert_array_equal(model.predict_proba(X), before)
     assert model.classes_.tolist() == [0, 1, 2]

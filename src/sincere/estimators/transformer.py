@@ -135,7 +135,15 @@ class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         return self._vectors(self._checked(X), self.output).numpy()
 
     def _fit(self, X: Any, y: Any) -> tuple[Tensor, Tensor]:
-        """Train; the training samples' unit vectors and class numbers."""
+        """Train; the training samples' unit vectors and class numbers. Where that fails, all is as it was before."""
+        before = dict(vars(self))
+        try:
+            return self._train(X, y)
+        except BaseException:  # Ctrl-C, too
+            self.__dict__ = before  # scikit-learn notes the columns of X before anything can fail
+            raise
+
+    def _train(self, X: Any, y: Any) -> tuple[Tensor, Tensor]:
         device, show = _device(self.device), show_by(as_python(self.verbose))
         options = FitOptions(**{field.name: as_python(getattr(self, field.name)) for field in fields(FitOptions)})
         check_choice("output", self.output, OUTPUTS)
@@ -154,7 +162,7 @@ class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         rows = _standardised(X, statistics).float().to(device)
         # What is kept is on the CPU, so that a pickled estimator opens on any machine.
         model = fit_model(rows, labels.to(device), options, seed=seed, show=show).cpu()
-        # All at once and last: a fit that fails must not leave new names of classes to the network of the one before.
+        # All at once: another thread must not meet new names of classes with the network of the fit before.
         self.classes_, self.statistics_, self.model_, self.output_ = encoder.classes_, statistics, model, self.output
         return self._vectors(X, self.output), labels
 
