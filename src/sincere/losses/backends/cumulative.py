@@ -39,17 +39,21 @@ def _signed(values: Tensor, exponents: Tensor, *, reverse: bool) -> Tensor:
     return parts.logcumsumexp(dim=-1)
 
 
-class _Cumulative(torch.autograd.Function):
+class _KeepsInputs(torch.autograd.Function):
+    """For derivatives in either direction; `vmap` sees through it."""
+
     generate_vmap_rule = True
 
     @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+
+class _Cumulative(_KeepsInputs):
+    @staticmethod
     def forward(s: Tensor) -> Tensor:
         return s.logcumsumexp(dim=-1)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.save_for_backward(inputs[0])
-        ctx.save_for_forward(inputs[0])
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -60,20 +64,13 @@ class _Cumulative(torch.autograd.Function):
         return _Along.apply(tangents[0], *ctx.saved_tensors)  # type: ignore[no-untyped-call]
 
 
-class _Along(torch.autograd.Function):
+class _Along(_KeepsInputs):
     """P."""
-
-    generate_vmap_rule = True
 
     @staticmethod
     def forward(v: Tensor, s: Tensor) -> Tensor:
         sums: Tensor = (_signed(v, s, reverse=False) - s.logcumsumexp(dim=-1)).exp()
         return sums[0] - sums[1]
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
-        ctx.save_for_forward(*inputs)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -90,20 +87,13 @@ class _Along(torch.autograd.Function):
         return moved - _Along.apply(v, s) * _Along.apply(ds, s)  # type: ignore[no-untyped-call]
 
 
-class _Back(torch.autograd.Function):
+class _Back(_KeepsInputs):
     """R."""
-
-    generate_vmap_rule = True
 
     @staticmethod
     def forward(g: Tensor, s: Tensor) -> Tensor:
         sums: Tensor = (_signed(g, -s.logcumsumexp(dim=-1), reverse=True) + s).exp()
         return sums[0] - sums[1]
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
-        ctx.save_for_forward(*inputs)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
