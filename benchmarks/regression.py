@@ -74,7 +74,7 @@ def error(name: str, seed: int, ties: str | None) -> float:
 
 
 def table(rows: list[dict[str, str]]) -> Iterator[str]:
-    """Mean and deviation over seeds, and the difference to the first way, seed by seed."""
+    """Mean and deviation over seeds."""
     yield "| mean absolute error | " + " | ".join(DATA) + " |"
     yield "|---" * (1 + len(DATA)) + "|"
     for way in WAYS:

@@ -28,7 +28,7 @@ CONTRASTIVE: dict[str, Callable[..., Tensor]] = {"supcon": SF.supcon, "sincere":
 LOSSES = ("cross_entropy", *CONTRASTIVE)
 DIM = 128  # of the embeddings, behind one linear layer, as cross-entropy's logits are
 PORTION = 2000  # images that are looked at together
-WORTH_COMPILING = 20_000  # images from which on a loss's runs take a GPU longer than half a minute of compiling saves
+WORTH_COMPILING = 20_000  # images from which on compiling should pay for itself; a guess, not measured
 
 
 @dataclass(frozen=True)
