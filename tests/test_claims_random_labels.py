@@ -118,6 +118,24 @@ def test_runs_are_kept_and_gone_on_with(tmp_path):
         fit_images(images, labels, other, kept=kept, place=CPU, say=said.append)
 
 
+def test_where_runs_were_made_is_kept(tmp_path, monkeypatch):
+    images, labels = bright_and_dark()
+    kept = tmp_path / "runs.json"
+    here = fit_images(images, labels, TINY, kept=kept, place=CPU, say=print).made_on
+    assert len(here) == 1
+    assert f"torch {torch.__version__}, commit " in here[0]
+    document = json.loads(kept.read_text())
+    kept.write_text(json.dumps(document | {"runs": document["runs"][:3]}))
+    monkeypatch.setattr(random_image_labels, "described_origin", lambda start: "elsewhere")
+    there = fit_images(images, labels, TINY, kept=kept, place=CPU, say=print)
+    assert there.made_on == (*here, "elsewhere")
+    assert random_image_labels.described(TINY, "it", there).endswith(f"2 seeds; made on {here[0]}; elsewhere")
+    assert fit_images(images, labels, TINY, kept=kept, place=CPU, say=print).made_on == there.made_on
+    del document["made_on"]  # a file of before
+    kept.write_text(json.dumps(document))
+    assert fit_images(images, labels, TINY, kept=kept, place=CPU, say=print).made_on == ()
+
+
 def test_the_claim_on_images(tmp_path, monkeypatch):
     """Its fast form, with a tiny network and few images in place of its own."""
     generator = torch.Generator().manual_seed(0)

@@ -100,10 +100,15 @@ def test_a_replay_reads_the_new_batch():
 
 
 @pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")
+@pytest.mark.filterwarnings(r"ignore:\s*Online softmax is disabled:UserWarning")
 @pytest.mark.parametrize("loss", random_image_labels.LOSSES)
 @pytest.mark.parametrize("compiled", [False, True])
 def test_fitted_by_recorded_steps_a_network_is_what_plain_steps_make_of_it(loss, compiled, monkeypatch):
-    """Twice: the second run starts anew on what was recorded for the first."""
+    """Twice: the second run starts anew on what was recorded for the first.
+
+    Compiled steps are compared with compiled ones: they round otherwise than plain ones, and eight steps of so small
+    a network turn a thousandth more or less in the images into a third more or less in the weights.
+    """
     torch.compiler.reset()
     monkeypatch.setattr(random_image_labels, "WORTH_COMPILING", 0 if compiled else 1 << 40)
     data = images().train
@@ -111,13 +116,13 @@ def test_fitted_by_recorded_steps_a_network_is_what_plain_steps_make_of_it(loss,
     # No share of right labels is above 1: both epochs of four batches are run.
     fitting = Fitting("short_cnn", {"channels": [8, 16, 16]}, 120, max_epochs=2, batch=30, threshold=1.1)
     plain, recorded = (Fitter(loss, inputs, 3, fitting) for _ in range(2))
-    plain._step, plain._value, plain._evaluated = plain._forward_and_backward, plain._forward, plain.network
+    plain._step = plain._forward_and_backward
     for seed in (0, 1):
         runs = [fitter.steps_to_fit(labels, rate=0.02, share=0.0, seed=seed) for fitter in (plain, recorded)]
         assert runs[0] == runs[1]
         assert runs[0].steps == 8
         weights = zip(plain.network.parameters(), recorded.network.parameters(), strict=True)
-        assert all(torch.allclose(a, b, atol=0.02, rtol=0.05) for a, b in weights)
+        assert all(torch.allclose(a, b, atol=1e-3, rtol=1e-3) for a, b in weights)
     assert list(recorded._step.recordings) == [30]
 
 

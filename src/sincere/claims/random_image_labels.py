@@ -16,9 +16,11 @@ from torch import Tensor, nn
 
 import sincere.functional as SF
 from sincere.claims.palette import TITLES
+from sincere.claims.run_origins import described_origin
 from sincere.embeddings.embed import Precision, half_precision, in_evaluation
 from sincere.encoders import ShortCNN, build_encoder, seeded
 from sincere.errors import InputError
+from sincere.runs import provenance
 from sincere.runs.files import write_atomically
 from sincere.theory import Estimate, FitTime, FitTimes, FitTrend
 from sincere.theory.fit_times import fit_growth, fit_trend
@@ -61,6 +63,7 @@ class ImageFits(FitTimes):
     trends: tuple[FitTrend, ...]
     growth: dict[str, Estimate]
     rates: dict[str, float]  # by loss
+    made_on: tuple[str, ...]  # machine, torch and commit of every process that made some of the runs
 
 
 def fit_images(
@@ -68,10 +71,14 @@ def fit_images(
 ) -> ImageFits:
     """Every loss with every share from every seed. Each run is kept in a file, so that what was cut off goes on."""
     settings = json.loads(json.dumps(asdict(fitting)))
-    rates, known = _kept_before(kept, settings)
+    rates, known, made_on = _kept_before(kept, settings)
+    here = described_origin(provenance(seed=fitting.seeds[0]))
 
     def keep() -> None:
-        document = {"settings": settings, "rates": rates, "runs": [asdict(run) for run in known.values()]}
+        if here not in made_on:
+            made_on.append(here)
+        runs = [asdict(run) for run in known.values()]
+        document = {"settings": settings, "made_on": made_on, "rates": rates, "runs": runs}
         write_atomically(kept, (json.dumps(document, indent=1) + "\n").encode())
 
     inputs, plain = normalised(images[: fitting.images].to(place)), labels[: fitting.images]
@@ -100,20 +107,22 @@ def fit_images(
         trends=tuple(fit_trend(loss, runs) for loss in LOSSES),
         growth=fit_growth(LOSSES, runs),
         rates=rates,
+        made_on=tuple(made_on),
     )
 
 
 def _kept_before(
     kept: Path, settings: dict[str, Any]
-) -> tuple[dict[str, float], dict[tuple[str, float, int], FitTime]]:
-    """Rates by loss, and runs, of a file that was written with these settings."""
+) -> tuple[dict[str, float], dict[tuple[str, float, int], FitTime], list[str]]:
+    """Rates by loss, runs, and where they were made, of a file that was written with these settings."""
     if not kept.exists():
-        return {}, {}
+        return {}, {}, []
     document = json.loads(kept.read_text(encoding="utf-8"))
     if document["settings"] != settings:
         raise InputError(f"{kept} holds runs with other settings: move it away, or choose another folder of runs.")
     runs = [FitTime(**run) for run in document["runs"]]
-    return document["rates"], {(run.loss, run.share, run.seed): run for run in runs}
+    made_on = document.get("made_on", [])  # which older files do not have
+    return document["rates"], {(run.loss, run.share, run.seed): run for run in runs}, made_on
 
 
 def chosen_rate(fitter: "Fitter", labels: Tensor) -> float:
@@ -242,12 +251,12 @@ def training_accuracy(
     return float((output.argmax(dim=1) == labels).double().mean())
 
 
-def described(fitting: Fitting, title: str, rates: dict[str, float]) -> str:
+def described(fitting: Fitting, title: str, found: ImageFits) -> str:
     """In words."""
-    chosen = ", ".join(f"{TITLES[loss]} {rate:g}" for loss, rate in rates.items())
+    chosen = ", ".join(f"{TITLES[loss]} {rate:g}" for loss, rate in found.rates.items())
     return (
         f"the first {fitting.images:,} training images of CIFAR-10, {title}, no random views, batches of "
         f"{fitting.batch}, SGD (momentum {fitting.momentum:g}, at the constant rate that fits plain labels soonest: "
         f"{chosen}), until {100 * fitting.threshold:g} % of the training labels are right after an epoch, at most "
-        f"{fitting.max_epochs} epochs; {len(fitting.seeds)} seeds"
+        f"{fitting.max_epochs} epochs; {len(fitting.seeds)} seeds; made on {'; '.join(found.made_on)}"
     )

@@ -47,7 +47,7 @@ def on_images(conditions: Conditions) -> Outcome:
     return Outcome(
         verdict,
         reason,
-        described(fitting, title, found.rates),
+        described(fitting, title, found),
         tuple(_figures(found, len(fitting.seeds), size="")),
         tuple({"optimizer": found.optimizer, "samples": found.samples, **run.__dict__} for run in found.runs),
         lambda figure: _draw(figure, [found]),

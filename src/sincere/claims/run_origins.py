@@ -32,6 +32,12 @@ def _starts(run: RunFolder) -> list[dict[str, Any]]:
     return starts
 
 
+def described_origin(start: dict[str, Any]) -> str:
+    """In a few words: the hardware, torch and commit of a provenance."""
+    machine, torch, commit = _machine(start)
+    return f"{machine}, torch {torch}, commit {commit[:9]}"
+
+
 def _machine(start: dict[str, Any]) -> tuple[str, str, str]:
     """Hardware, torch and commit of a start."""
     hardware = start["hardware"]
