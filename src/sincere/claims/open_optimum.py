@@ -38,7 +38,9 @@ def other_similarities(conditions: Conditions) -> Outcome:
         f"the unit sphere, in the unit ball, and a simplex that is stretched; best of {starts} starts",
         (
             Measured(
-                "largest difference of a position between similarities on the sphere", _largest_shift(found), n=cases
+                "largest difference of loss or gradient between similarities on the sphere",
+                _sphere_difference(found),
+                n=cases,
             ),
             Measured("least norm at the optimum in the ball", least_norm(found), n=cases),
             Measured("largest difference of the optimum's value, ball and sphere", ball_gap(found), n=cases),
@@ -54,7 +56,8 @@ def other_similarities(conditions: Conditions) -> Outcome:
     )
 
 
-def _largest_shift(found: Sequence[SimilarityOptimum]) -> float:
+def _sphere_difference(found: Sequence[SimilarityOptimum]) -> float:
+    """At the same points, of loss and of gradient along the sphere."""
     return max(one.sphere_difference for one in found)
 
 
@@ -73,7 +76,7 @@ def similarities_answer(found: Sequence[SimilarityOptimum]) -> str:
     """In plain words, from the figures."""
     sincere = next(one for one in found if one.loss == "sincere")
     supcon = next(one for one in found if one.loss == "supcon")
-    same = _largest_shift(found) < 1e-6
+    same = _sphere_difference(found) < 1e-9
     edge = least_norm(found) > 0.999 and ball_gap(found) < 1e-4
     one, four = SCALES.index(1.0), SCALES.index(4.0)
     return (
@@ -82,7 +85,7 @@ def similarities_answer(found: Sequence[SimilarityOptimum]) -> str:
             if same
             else "The similarities differ on the sphere"
         )
-        + f" (positions differ by at most {number(_largest_shift(found))}); "
+        + f" (at the same points loss and gradient differ by at most {number(_sphere_difference(found))}); "
         + (
             "in the ball dot and euclidean go to its edge and to the same optimum. "
             if edge

@@ -47,7 +47,7 @@ class SimilarityOptimum(Record):
     seed: int
     simplex_value: float
     rows: tuple[SimilarityRow, ...]
-    sphere_difference: float  # largest difference of any position between two similarities on the sphere
+    sphere_difference: float  # largest difference of loss, or of gradient along the sphere, at the same points of it
     scales: tuple[float, ...]  # norms of a simplex that is stretched
     dot_by_scale: tuple[float, ...]  # and the loss of it with "dot"; () where K > d + 1
     euclidean_by_scale: tuple[float, ...]
@@ -122,7 +122,7 @@ def similarity_optimum(
         begin.append(1.2 * on_sphere[0].positions)  # the sphere's own optimum, drawn in to norm sin 1.2 = 0.93
         tried = [_in_ball(loss, labels, start, temperature, name, steps, tolerance) for start in begin]
         rows.append(min(tried, key=lambda row: row.value))
-    first = on_sphere[0].positions
+    places = [random_points(len(labels), dim, seed), *(found.positions for found in on_sphere)]
     return SimilarityOptimum(
         loss=loss,
         classes=classes,
@@ -132,7 +132,7 @@ def similarity_optimum(
         seed=seed,
         simplex_value=simplex_value(loss, counts, temperature),
         rows=tuple(rows),
-        sphere_difference=max(float((found.positions - first).abs().max()) for found in on_sphere),
+        sphere_difference=max(_difference_at(points, loss, labels, temperature) for points in places),
         scales=tuple(scales),
         dot_by_scale=_stretched(loss, labels, classes, dim, temperature, "dot", scales),
         euclidean_by_scale=_stretched(loss, labels, classes, dim, temperature, "euclidean", scales),
@@ -150,6 +150,23 @@ def _on_sphere(found: SphereOptimum) -> SimilarityRow:
         largest_cosine=found.arrangement.largest_cosine,
         converged=found.converged,
     )
+
+
+def _difference_at(points: Tensor, loss: str, labels: Tensor, temperature: float) -> float:
+    """Between the similarities at the same points of the sphere: of the loss, and of its gradient along the sphere.
+
+    Not between the optima found: where many are equally good, as with six classes on the corners of an octahedron,
+    rounding decides which of them is.
+    """
+    on_sphere = torch.nn.functional.normalize(points, dim=1)
+    found = []
+    for similarity in SIMILARITIES:
+        leaf = on_sphere.clone().requires_grad_()
+        value = point_loss(loss, labels, temperature=temperature, similarity=similarity)(leaf)
+        (gradient,) = torch.autograd.grad(value, leaf)
+        along = gradient - (gradient * on_sphere).sum(dim=1, keepdim=True) * on_sphere
+        found.append(torch.cat([value.detach().reshape(1), along.flatten()]))
+    return max(float((one - found[0]).abs().max()) for one in found[1:])
 
 
 def _in_ball(
