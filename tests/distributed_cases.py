@@ -109,6 +109,9 @@ def cases(world: int) -> list[Case]:
     for reduction in ("mean_all", "class_mean", "sum"):
         found.append(Case(f"reduction {reduction}", sizes, labels, SF.sincere, {"reduction": reduction}, weighted=True))
         found.append(Case(f"multi-hot {reduction}", sizes, labels, multi_hot, {"reduction": reduction}))
+    for loss in ("sincere", "supcon"):
+        options = {"class_balanced": True, "reduction": "class_mean"}
+        found.append(Case(f"{loss}, class-balanced", sizes, labels, LOSSES[loss], options, weighted=True))
     for similarity in ("dot", "euclidean"):
         found.append(Case(f"similarity {similarity}", sizes, labels, SF.supcon, {"similarity": similarity}))
     for backend in ("dense", "tiled"):
@@ -326,6 +329,7 @@ def calls_that_differ(rank: int) -> dict[str, Callable[[], Tensor]]:
         "similarity must": lambda: SF.sincere(z, labels, similarity="dot" if first else "cosine", gather=True),
         "positives must": lambda: SF.sincere(z, hot[:, :2], positives="any" if first else "jaccard", gather=True),
         "ignore_label must": lambda: SF.sincere(z, labels, ignore_label=-1 if first else 0, gather=True),
+        "class_balanced must": lambda: SF.sincere(z, labels, class_balanced=first, gather=True),
         "ignored_as_negatives must": lambda: SF.sincere(z, labels, ignored_as_negatives=first, gather=True),
         "temperature must be the same on all processes with gather=True: 0.1 on process 0, 0.2": lambda: SF.sincere(
             z, labels, temperature=0.1 if first else 0.2, gather=True

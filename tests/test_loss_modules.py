@@ -28,7 +28,7 @@ MODULES = {
 EACH_MODULE = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 OF_MODULES = ("learnable_temperature", "temperature_floor")
 OWN_SIMILARITY = torch.matmul
-FLAGS = ("ignored_as_negatives", "include_batch", "gather", "check_finite")
+FLAGS = ("ignored_as_negatives", "class_balanced", "include_batch", "gather", "check_finite")
 BAD = {
     "temperature": [0, -0.1, float("nan"), float("inf"), "low", None, True, torch.ones(2), torch.tensor(1), [0.1]],
     "reduction": ["avg", "Mean", None, 1, ["mean"]],

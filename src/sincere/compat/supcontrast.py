@@ -9,7 +9,7 @@ from sincere import functional as SF
 from sincere.checks import check_choice, check_temperature, shape_of
 from sincere.errors import InputError, OptionError
 from sincere.losses.options import LossOptions
-from sincere.losses.reduction import compact_ids
+from sincere.losses.relation import compact_ids
 
 ContrastMode = Literal["all", "one"]
 

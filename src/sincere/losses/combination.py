@@ -12,6 +12,7 @@ from torch import Tensor
 
 from sincere.losses.backends import fused, small
 from sincere.losses.backends.select import kernels_take_whole_loss, row_statistics, small_takes_whole_loss
+from sincere.losses.class_balance import per_anchor_balanced, statistics_wanted
 from sincere.losses.options import LossOptions, Settings, settings_from
 from sincere.losses.pairs import make_pairs
 from sincere.losses.reduction import reduce_over_anchors
@@ -49,5 +50,10 @@ def _by_definition(combination: Combination, labels: Tensor, settings: Settings,
 def _from_statistics(combination: Combination, batch: Batch, settings: Settings) -> Tensor:
     """The general way: any batch, by any backend."""
     pairs = make_pairs(batch.embeddings, batch.labels, batch.contrast_embeddings, batch.contrast_labels, settings)
-    stats = row_statistics(pairs, *combination.wanted, margin=combination.margin)
-    return reduce_over_anchors(per_anchor(combination, stats), valid_anchors(combination, stats), pairs)
+    if settings.class_balanced:
+        stats = row_statistics(pairs, *statistics_wanted(combination), margin=combination.margin)
+        values = per_anchor_balanced(combination, stats, pairs.relation)
+    else:
+        stats = row_statistics(pairs, *combination.wanted, margin=combination.margin)
+        values = per_anchor(combination, stats)
+    return reduce_over_anchors(values, valid_anchors(combination, stats), pairs)

@@ -9,7 +9,7 @@ little lower.
 import torch
 from torch import Tensor
 
-from sincere.losses.backends.dense import softplus
+from sincere.losses.statistics import softplus
 
 
 def simplex_gap(classes: int, temperature: float) -> float:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from sincere.checks import check_embeddings, shape_of
 from sincere.errors import InputError, OptionError
+from sincere.losses.class_balance import refuse_class_balance
 from sincere.losses.gather import rank, world_size
 from sincere.losses.options import LossOptions, Settings, loss_function, settings_from
 from sincere.losses.sincere import sincere
@@ -75,6 +76,7 @@ def check_without_labels(settings: Settings) -> None:
     if settings.positives != "any" or settings.ignored_as_negatives:
         given = f"positives={settings.positives!r}" if settings.positives != "any" else "ignored_as_negatives=True"
         raise OptionError(f"InfoNCE has no labels, which {given} is about: drop the option.")
+    refuse_class_balance(settings.class_balanced, "InfoNCE has no labels")
 
 
 def _sample_numbers(samples: int, embeddings: Tensor, options: LossOptions) -> Tensor:

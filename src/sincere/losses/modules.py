@@ -11,7 +11,7 @@ from sincere.losses.infonce import check_without_labels
 from sincere.losses.options import Settings
 from sincere.losses.pairs import SoftTargets
 from sincere.losses.rank_n_contrast import Distance, Ties, check_ranking
-from sincere.losses.set_nce import Method, check_method
+from sincere.losses.set_nce import Method, check_sets
 from sincere.losses.soft_label import check_targets
 from sincere.losses.spread import check_alpha
 from sincere.losses.supcon import Form, check_form
@@ -140,4 +140,4 @@ class SetLoss(ContrastiveLoss):
         """method: "exact", "saddle" (an approximation, faster), or "auto", by the size of the batch."""
 
     def check_own(self, settings: Settings) -> None:
-        check_method(self.own_options["method"])
+        check_sets(self.own_options["method"], settings)

@@ -26,6 +26,7 @@ class StandingOptions(TypedDict, total=False):
     positives: Positives
     ignore_label: int
     ignored_as_negatives: bool
+    class_balanced: bool
     include_batch: bool
     gather: bool
     check_finite: bool
@@ -46,6 +47,8 @@ class LossOptions(StandingOptions, total=False):
     ignore_label: the label of unlabelled samples; they are no anchors.
     ignored_as_negatives: let unlabelled samples serve as negatives of everybody, instead of
         leaving them out altogether.
+    class_balanced: let classes compete alike, however many samples each has among the contrasts; with
+        reduction="class_mean" the optimum is then the regular simplex whatever the sizes of the classes.
     include_batch: contrast with the batch *and* the given contrasts, not with the contrasts alone.
     gather: contrast with the embeddings of all processes of torch.distributed.
     check_finite: refuse NaN and infinity in the embeddings (makes a GPU wait).
@@ -66,6 +69,7 @@ class Settings:
     weights: Tensor | None = None
     ignore_label: int = -1
     ignored_as_negatives: bool = False
+    class_balanced: bool = False
     include_batch: bool = False
     gather: bool = False
     check_finite: bool = False
@@ -82,8 +86,13 @@ class Settings:
                 f"ignore_label must be an integer, the label of unlabelled samples: got {self.ignore_label!r}. "
                 "Where every sample is labelled, a number that is no class, such as -1, will do."
             )
-        for name in ("ignored_as_negatives", "include_batch", "gather", "check_finite"):
+        for name in ("ignored_as_negatives", "class_balanced", "include_batch", "gather", "check_finite"):
             check_flag(name, getattr(self, name))
+        if self.class_balanced and self.ignored_as_negatives:
+            raise OptionError(
+                "class_balanced=True lets classes compete alike, and with ignored_as_negatives=True samples without a "
+                "class compete, too: drop one of the two."
+            )
         if callable(self.similarity):
             _check_own_similarity(self.backend)
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from sincere.checks import check_device, check_embeddings, check_finite, check_labels, shape_of
 from sincere.errors import InputError, OptionError
 from sincere.losses.agreement import rows_of_all
+from sincere.losses.class_balance import balanced, refuse_class_balance
 from sincere.losses.gather import gather_rows, rank
 from sincere.losses.label_checks import check_numbers, check_probabilities
 from sincere.losses.options import Settings
@@ -206,7 +207,9 @@ def _relation(
     if settings.ignored_as_negatives:
         usable = torch.ones_like(usable)
     if anchors.labels.ndim == 1:
-        return Relation("classes", anchors.labels, contrast_labels, usable, labelled, offset)
+        relation = Relation("classes", anchors.labels, contrast_labels, usable, labelled, offset)
+        return balanced(relation, anchors.rows.dtype) if settings.class_balanced else relation
+    refuse_class_balance(settings.class_balanced, "samples with several labels belong to no class alone")
     kind: Kind = "soft" if soft == "classes" else settings.positives
     dtype = anchors.rows.dtype
     membership = _label_directions if soft == "classes" else _label_sets

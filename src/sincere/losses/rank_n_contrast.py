@@ -7,6 +7,7 @@ from torch import Tensor
 from sincere.checks import check_choice
 from sincere.errors import OptionError
 from sincere.losses.backends.rank_rows import rank_values
+from sincere.losses.class_balance import refuse_class_balance
 from sincere.losses.options import DEFAULTS, LossOptions, Settings, loss_function, settings_from
 from sincere.losses.pairs import make_pairs
 from sincere.losses.reduction import reduce_over_anchors
@@ -58,6 +59,7 @@ def rank_n_contrast(
 def check_ranking(ties: object, distance: object, settings: Settings) -> None:
     check_choice("ties", ties, get_args(Ties))
     check_choice("distance", distance, get_args(Distance))
+    refuse_class_balance(settings.class_balanced, "numbers are no classes")
     if settings.positives != "any":
         raise OptionError(
             f"positives={settings.positives!r} says how multi-hot labels make positives, and numbers make everybody "

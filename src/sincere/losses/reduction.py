@@ -5,6 +5,7 @@ from torch import Tensor
 
 from sincere.losses.gather import gather_rows, sum_over_processes
 from sincere.losses.pairs import Pairs
+from sincere.losses.relation import compact_ids
 
 
 def reduce_over_anchors(values: Tensor, valid: Tensor, pairs: Pairs) -> Tensor:
@@ -53,10 +54,3 @@ def _shares_of_classes(weights: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]
     totals = torch.zeros_like(weights).index_add(0, ids, weights)
     own_total = totals[ids]
     return weights / torch.where(own_total > 0, own_total, 1), (totals > 0).sum()
-
-
-def compact_ids(labels: Tensor) -> Tensor:
-    """Class numbers renamed to numbers from 0 to n − 1, in sorted order: each is the place of its class's first member
-    among the sorted labels."""
-    ordered, _ = labels.sort()
-    return torch.searchsorted(ordered, labels)

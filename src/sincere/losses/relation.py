@@ -31,6 +31,7 @@ class Relation:
     usable: Tensor  # (m,) or (n, m): may this contrast take part at all
     labelled: Tensor  # (n,): may this sample be an anchor
     self_offset: int | None  # anchor t is contrast t + self_offset; None: no anchor is among the contrasts
+    negative_bias: Tensor | None = None  # (m,): added to a contrast's logits where it is a negative
 
     @classmethod
     def from_arguments(
@@ -82,6 +83,13 @@ def exchanged(labels: Tensor, ignore_label: int) -> Tensor:
     """Labels in which unlabelled samples and the class LAST, if there is one, have each other's number: who is whose
     positive stays the same, and a kernel's key of what takes no part means no class."""
     return torch.where(labels == ignore_label, LAST, torch.where(labels == LAST, ignore_label, labels))
+
+
+def compact_ids(labels: Tensor) -> Tensor:
+    """Class numbers renamed to numbers from 0 to n − 1, in sorted order: each is the place of its class's first member
+    among the sorted labels."""
+    ordered, _ = labels.sort()
+    return torch.searchsorted(ordered, labels)
 
 
 def same_class(anchor: Tensor, contrast: Tensor) -> Tensor:

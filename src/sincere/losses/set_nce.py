@@ -9,6 +9,7 @@ from sincere.checks import check_choice
 from sincere.errors import OptionError
 from sincere.losses.backends import set_rows, transforms
 from sincere.losses.backends.select import kernels_take_whole_loss
+from sincere.losses.class_balance import refuse_class_balance
 from sincere.losses.options import LossOptions, Settings, loss_function, settings_from
 from sincere.losses.pairs import make_pairs
 from sincere.losses.reduction import reduce_over_anchors
@@ -52,8 +53,8 @@ def set_nce(
             "saddle" beyond; "saddle" runs by kernels there, and can be recorded as a CUDA graph, "exact" cannot.
         options: see :class:`sincere.losses.options.LossOptions`.
     """
-    check_method(method)
     settings = settings_from(options)
+    check_sets(method, settings)
     alone = contrast_embeddings is None and contrast_labels is None
     if alone and _kernels_take_whole(embeddings, labels, settings, method):
         return _whole_loss()(embeddings, labels, settings)  # type: ignore[no-any-return]
@@ -67,8 +68,9 @@ def set_nce(
     return reduce_over_anchors(per_anchor, num_pos > 0, pairs)
 
 
-def check_method(method: object) -> None:
+def check_sets(method: object, settings: Settings) -> None:
     check_choice("method", method, METHODS)
+    refuse_class_balance(settings.class_balanced, "in the set loss sets compete")
 
 
 def _kernels_take_whole(embeddings: Tensor, labels: Tensor, settings: Settings, method: Method) -> bool:

@@ -7,6 +7,7 @@ from torch import Tensor
 from sincere.checks import check_choice
 from sincere.errors import OptionError
 from sincere.losses.backends.select import row_statistics
+from sincere.losses.class_balance import refuse_class_balance
 from sincere.losses.options import DEFAULTS, LossOptions, Settings, loss_function, settings_from
 from sincere.losses.pairs import SoftTargets, make_pairs
 from sincere.losses.reduction import reduce_over_anchors
@@ -52,6 +53,7 @@ def soft_label(
 
 def check_targets(targets: object, settings: Settings) -> None:
     check_choice("targets", targets, TARGETS)
+    refuse_class_balance(settings.class_balanced, "soft labels are no classes")
     if settings.positives != "any":
         raise OptionError(
             f"positives={settings.positives!r} says how multi-hot labels make positives, and soft labels say it "

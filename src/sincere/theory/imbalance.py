@@ -56,6 +56,7 @@ class ImbalanceOptimum(Record):
     temperature: float
     weight_decay: float
     reduction: str
+    class_balanced: bool
     seed: int
     rows: tuple[ImbalanceRow, ...]
 
@@ -69,9 +70,10 @@ class ImbalanceOptimum(Record):
 
     def __str__(self) -> str:
         classes = self.majority + self.minority
+        weighed = f"reduction {self.reduction}" + (", class-balanced" if self.class_balanced else "")
         title = (
             f"{self.majority} large and {self.minority} small classes of {self.members} in {self.dim} dimensions, "
-            f"reduction {self.reduction}; the simplex has cosine {-1 / (classes - 1):.3f} everywhere"
+            f"{weighed}; the simplex has cosine {-1 / (classes - 1):.3f} everywhere"
         )
         table: list[tuple[str, ...]] = [("loss", "ratio", "large–large", "large–small", "small–small", "below simplex")]
         for row in self.rows:
@@ -93,13 +95,15 @@ def imbalance_optimum(
     temperature: float = 0.5,
     weight_decay: float = 0.01,
     reduction: Reduction = "mean",
+    class_balanced: bool = False,
     seed: int = 0,
     starts: int = 1,
     steps: int = 600,
 ) -> ImbalanceOptimum:
     """Minimise each loss over free points on the sphere, with some classes `ratio` times as large as the others.
 
-    The whole set is one batch. `reduction` concerns the contrastive losses; cross-entropy is the mean over points.
+    The whole set is one batch. `reduction` and `class_balanced` concern the contrastive losses; cross-entropy is the
+    mean over points.
     """
     if majority < 1 or minority < 1 or members < 1 or any(ratio < 1 for ratio in ratios):
         raise OptionError(
@@ -116,6 +120,7 @@ def imbalance_optimum(
                 temperature=temperature,
                 weight_decay=weight_decay,
                 reduction=reduction,
+                class_balanced=class_balanced,
                 seed=seed,
                 starts=starts,
                 steps=steps,
@@ -129,6 +134,7 @@ def imbalance_optimum(
         temperature=temperature,
         weight_decay=weight_decay,
         reduction=reduction,
+        class_balanced=class_balanced,
         seed=seed,
         rows=tuple(rows),
     )

@@ -31,6 +31,7 @@ def point_loss(
     temperature: float,
     similarity: SimilarityName = "dot",
     reduction: Reduction = "mean",
+    class_balanced: bool = False,
 ) -> Callable[[Tensor], Tensor]:
     """A contrastive loss as a function of the points alone.
 
@@ -43,19 +44,28 @@ def point_loss(
         temperature=temperature,
         similarity=similarity,
         reduction=reduction,
+        class_balanced=class_balanced,
         backend="dense",
     )
 
 
-def simplex_value(name: str, counts: tuple[int, ...], temperature: float, reduction: Reduction = "mean") -> float:
-    """The loss at the regular simplex with collapsed classes; the least value there is where classes are equal."""
+def simplex_value(
+    name: str,
+    counts: tuple[int, ...],
+    temperature: float,
+    reduction: Reduction = "mean",
+    class_balanced: bool = False,
+) -> float:
+    """The loss at the regular simplex with collapsed classes; the least value there is where classes are equal, and
+    with `class_balanced` and the mean over classes where they are not."""
     check_choice("loss", name, LOSSES)
     check_choice("reduction", reduction, REDUCTIONS)
     members = torch.tensor([count for count in counts if count > 1])
     if not len(members):
         return 0.0
     gap = simplex_gap(len(counts), temperature)
-    floors = simplex_floors(members - 1, sum(counts) - members, gap, EPSILON)[name]
+    own = torch.full_like(members, sum(counts), dtype=torch.float64) / len(counts) if class_balanced else members
+    floors = simplex_floors(own - 1, sum(counts) - own, gap, EPSILON)[name]
     if reduction == "class_mean":
         return float(floors.mean())
     total = float((floors * members).sum())

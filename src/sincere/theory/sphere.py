@@ -1,6 +1,7 @@
 """The optimum on the sphere: free points, several classes, one loss (the toy example of Graf et al., 2021)."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
@@ -27,6 +28,7 @@ class SphereOptimum(Record):
     temperature: float | None  # None for cross-entropy
     similarity: str
     reduction: str
+    class_balanced: bool
     weight_decay: float | None  # λ, for cross-entropy alone
     seed: int
     positions: Tensor  # (n, d), unit rows
@@ -41,8 +43,10 @@ class SphereOptimum(Record):
 
     @property
     def balanced(self) -> bool:
-        """Whether every class has as many points; only then is the value at the simplex a lower bound."""
-        return len(set(self.counts)) == 1
+        """Whether every class counts alike: has as many points, or is made to weigh as much, as an anchor and as a
+        contrast. Only then is the value at the simplex a lower bound."""
+        weighed = self.class_balanced and self.reduction == "class_mean" and min(self.counts) > 1
+        return weighed or len(set(self.counts)) == 1
 
     @property
     def fits(self) -> bool:
@@ -51,7 +55,7 @@ class SphereOptimum(Record):
 
     @property
     def floor(self) -> float | None:
-        """The bound, for classes of equal size. Where K > d + 1 it holds and cannot be reached."""
+        """The bound, for classes that count alike. Where K > d + 1 it holds and cannot be reached."""
         return self.simplex_value if self.balanced else None
 
     @property
@@ -128,6 +132,7 @@ def sphere_optimum(
     temperature: float = 0.5,
     similarity: SimilarityName = "cosine",
     reduction: Reduction = "mean",
+    class_balanced: bool = False,
     weight_decay: float = 0.01,
     seed: int = 0,
     starts: int = 1,
@@ -151,7 +156,8 @@ def sphere_optimum(
         temperature: of the contrastive losses. Graf et al. have none, which is 1; SINCERE has 0.1. At 0.1 some losses
             keep a point on the wrong side from some starts, a local minimum: use `starts`.
         similarity: on the unit sphere all three give the same loss, for −½‖a − b‖² = ⟨a, b⟩ − 1.
-        reduction: "mean" over anchors, or "class_mean", which weighs classes alike.
+        reduction: "mean" over anchors, or "class_mean", which weighs classes alike as anchors.
+        class_balanced: whether classes weigh alike as contrasts, too (see the option of the losses).
         weight_decay: λ of cross-entropy.
         seed: of the first start.
         starts: how many random starts; the lowest value is returned.
@@ -165,10 +171,11 @@ def sphere_optimum(
         raise OptionError(f"starts and dim must be at least 1: got starts={starts}, dim={dim}.")
     counts = class_counts(classes, points, counts)
     labels = class_labels(counts)
+    options: dict[str, Any] = {"temperature": temperature, "reduction": reduction, "class_balanced": class_balanced}
     tried = [
         _cross_entropy(labels, counts, dim, weight_decay, start, steps, tolerance)
         if loss == "cross_entropy"
-        else _contrastive(loss, labels, dim, temperature, similarity, reduction, start, steps, tolerance)
+        else _contrastive(loss, labels, dim, {**options, "similarity": similarity}, start, steps, tolerance)
         for start in range(seed, seed + starts)
     ]
     best = min(range(starts), key=lambda place: tried[place][1].value)
@@ -176,7 +183,7 @@ def sphere_optimum(
     at_simplex = (
         _cross_entropy_at_simplex(len(counts), weight_decay)
         if loss == "cross_entropy"
-        else simplex_value(loss, counts, temperature, reduction)
+        else simplex_value(loss, counts, **options)
     )
     return SphereOptimum(
         loss=loss,
@@ -186,6 +193,7 @@ def sphere_optimum(
         temperature=None if loss == "cross_entropy" else temperature,
         similarity=similarity,
         reduction=reduction,
+        class_balanced=class_balanced,
         weight_decay=weight_decay if loss == "cross_entropy" else None,
         seed=seed + best,
         positions=positions,
@@ -204,21 +212,19 @@ def _contrastive(
     loss: str,
     labels: Tensor,
     dim: int,
-    temperature: float,
-    similarity: SimilarityName,
-    reduction: Reduction,
+    options: dict[str, Any],
     seed: int,
     steps: int,
     tolerance: float,
 ) -> tuple[Tensor, Descent]:
     # Rows are of norm one already: normalising again would hide the radial gradient that the residual is measured by.
-    on_sphere: SimilarityName = "dot" if similarity == "cosine" else similarity
-    objective = point_loss(loss, labels, temperature=temperature, similarity=on_sphere, reduction=reduction)
+    on_sphere = "dot" if options["similarity"] == "cosine" else options["similarity"]
+    objective = point_loss(loss, labels, **{**options, "similarity": on_sphere})
     start = random_points(len(labels), dim, seed)
     points, descent = sphere_descent(objective, start, steps=steps, tolerance=tolerance)
     if loss == "set_nce":
         # Large sets are minimised by the saddle point's formula, whose value is up to 0.0403/k off; report the loss.
-        exact = SF.set_nce(points, labels, method="exact", temperature=temperature, reduction=reduction)
+        exact = SF.set_nce(points, labels, method="exact", **options)
         descent = Descent(float(exact), descent.residual, descent.steps, descent.converged, descent.seconds)
     return points, descent
 

@@ -11,12 +11,18 @@ HAVE_A_FLOOR = ("sincere", "supcon", "eps_supinfonce", "decoupled", "set_nce", "
 
 
 def has_floor(loss: LossConfig) -> bool:
-    """Is there a value that training leads this loss down to? Cosine similarity and the mean have one.
+    """Is there a value that training leads this loss down to? Cosine similarity and the mean have one; where classes
+    compete alike, the mean over classes has.
 
     A class that is ignored would have to be left out of the counts; labels are never negative, so −1 ignores none.
     """
-    usual = {"similarity": "cosine", "reduction": "mean", "ignore_label": -1}
-    return loss.name in HAVE_A_FLOOR and all(loss.options.get(name, value) == value for name, value in usual.items())
+    reduction = "class_mean" if loss.options.get("class_balanced") else "mean"
+    usual = {"similarity": "cosine", "ignore_label": -1}
+    return (
+        loss.name in HAVE_A_FLOOR
+        and all(loss.options.get(name, value) == value for name, value in usual.items())
+        and loss.options.get("reduction", "mean") == reduction
+    )
 
 
 def batch_floor(loss: LossConfig, counts: tuple[int, ...], *, views: int, temperature: float) -> float:
@@ -24,6 +30,8 @@ def batch_floor(loss: LossConfig, counts: tuple[int, ...], *, views: int, temper
     if loss.name == "infonce":  # every sample is a class
         counts = (1,) * sum(counts)
     rows = [count * views for count in counts if count]
+    if loss.options.get("class_balanced"):
+        return _balanced_floor(loss, rows, temperature)
     total, gap = sum(rows), simplex_gap(len(rows), temperature)
     epsilon = float(loss.options.get("epsilon", 0.25))
     anchors, value = 0, 0.0
@@ -32,6 +40,17 @@ def batch_floor(loss: LossConfig, counts: tuple[int, ...], *, views: int, temper
             anchors += mine
             value += mine * _anchor_floor(loss.name, mine - 1, total - mine, gap, epsilon)
     return value / anchors if anchors else 0.0
+
+
+def _balanced_floor(loss: LossConfig, rows: list[int], temperature: float) -> float:
+    """Where classes compete alike every anchor has the same value at the simplex, as if all had the mean size."""
+    if not any(mine > 1 for mine in rows) or (loss.name == "decoupled" and len(rows) == 1):
+        return 0.0
+    typical, gap = sum(rows) / len(rows), simplex_gap(len(rows), temperature)
+    epsilon = float(loss.options.get("epsilon", 0.25))
+    own, others = torch.tensor([[typical - 1], [sum(rows) - typical]], dtype=torch.float64)
+    floors = simplex_floors(own, others, gap, epsilon)
+    return float(floors[loss.name])
 
 
 @lru_cache(maxsize=1 << 16)  # classes of a few sizes come again in every batch

@@ -3,20 +3,27 @@
 from collections.abc import Collection
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from sincere.losses.pairs import Pairs
-from sincere.losses.statistics import RowStatistics, Statistic
+from sincere.losses.statistics import RowStatistics, Statistic, softplus
 
 
 def row_statistics(pairs: Pairs, wanted: Collection[Statistic], margin: float) -> RowStatistics:
     """Every statistic of every anchor from the whole matrix."""
-    return statistics_of_logits(pairs.logits(), pairs.relation.weights(), pairs.relation.others(), wanted, margin)
+    relation = pairs.relation
+    return statistics_of_logits(
+        pairs.logits(), relation.weights(), relation.others(), wanted, margin, relation.negative_bias
+    )
 
 
 def statistics_of_logits(
-    s: Tensor, weights: Tensor, others: Tensor, wanted: Collection[Statistic], margin: float
+    s: Tensor,
+    weights: Tensor,
+    others: Tensor,
+    wanted: Collection[Statistic],
+    margin: float,
+    negative_bias: Tensor | None = None,
 ) -> RowStatistics:
     """Every statistic straight from its formula, for the anchors whose logits are the rows of `s`."""
     positive = weights > 0
@@ -29,7 +36,7 @@ def statistics_of_logits(
     if "lse_all" in wanted:
         values["lse_all"] = masked_logsumexp(s, others)
     if "lse_neg" in wanted or "mean_softplus" in wanted:
-        values["lse_neg"] = masked_logsumexp(s, negative)
+        values["lse_neg"] = masked_logsumexp(s if negative_bias is None else s + negative_bias, negative)
     if "lse_pos" in wanted:
         values["lse_pos"] = masked_logsumexp(s + torch.where(positive, w, 1).log(), positive)
     if "mean_pos" in wanted:
@@ -53,8 +60,3 @@ def masked_logsumexp(s: Tensor, mask: Tensor) -> Tensor:
     total = (inside - highest).exp().sum(dim=1)
     empty = ~mask.any(dim=1)
     return torch.where(empty, -torch.inf, torch.where(empty, 1, total).log() + highest.squeeze(1))
-
-
-def softplus(x: Tensor) -> Tensor:
-    """log(1 + e^x). PyTorch turns linear at 20, where float64 still sees a difference of 2e-9; here at 40."""
-    return F.softplus(x, threshold=40.0)

@@ -19,7 +19,7 @@ from sincere.losses.pairs import Pairs
 from sincere.losses.relation import Relation, exchanged
 from sincere.losses.statistics import RowStatistics, Statistic
 
-TENSORS = 6  # the first arguments of both operators, which are saved for the backward pass
+TENSORS = 7  # the first arguments of both operators, which are saved for the backward pass
 
 STATISTICS: tuple[Statistic, ...] = ("lse_all", "lse_neg", "lse_pos", "mean_pos", "mean_softplus")
 
@@ -36,6 +36,7 @@ def row_statistics(pairs: Pairs, wanted: Collection[Statistic], margin: float, e
     outputs = operator(
         pairs.anchors,
         pairs.contrasts,
+        relation.negative_bias,
         *relation.arguments(),
         ",".join(wanted),
         margin,
@@ -92,6 +93,7 @@ def _engine(name: str) -> Any:
 def _forward(
     anchors: Tensor,
     contrasts: Tensor | None,
+    negative_bias: Tensor | None,
     anchor_labels: Tensor,
     contrast_labels: Tensor,
     usable: Tensor,
@@ -105,6 +107,7 @@ def _forward(
     precision: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     relation = Relation.from_arguments(anchor_labels, contrast_labels, usable, labelled, kind, self_offset)
+    relation = replace(relation, negative_bias=negative_bias)
     names = cast(list[Statistic], wanted.split(","))
     problem = Problem(anchors, contrasts, relation, margin, bounded, precision)
     with torch.autocast(anchors.device.type, enabled=False):
@@ -116,6 +119,7 @@ def _forward(
 def _backward(
     anchors: Tensor,
     contrasts: Tensor | None,
+    negative_bias: Tensor | None,
     anchor_labels: Tensor,
     contrast_labels: Tensor,
     usable: Tensor,
@@ -144,6 +148,7 @@ def _backward(
     precision: str,
 ) -> tuple[Tensor, Tensor]:
     relation = Relation.from_arguments(anchor_labels, contrast_labels, usable, labelled, kind, self_offset)
+    relation = replace(relation, negative_bias=negative_bias)
     saved = Saved(weight_sum, num_neg, lse_all, lse_neg, lse_pos, mean_pos, mean_softplus, mean_sigma)
     every = zip(STATISTICS, (of_lse_all, of_lse_neg, of_lse_pos, of_mean_pos, of_mean_softplus), strict=True)
     names = wanted.split(",")

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from sincere.losses.backends.cumulative import cumulative_logsumexp, flowing_back
-from sincere.losses.backends.dense import softplus
 from sincere.losses.backends.row_blocks import row_blocks
 from sincere.losses.relation import Relation
+from sincere.losses.statistics import softplus
 
 # Of a distance that is not Euclidean torch has one way; of a Euclidean one this is the exact one, in which equal
 # distances come out equal.

@@ -42,7 +42,7 @@ def forward(
     for rows in row_blocks(relation):
         s = anchors[rows] @ contrasts.T
         weights = relation.weights(rows)
-        block = statistics_of_logits(s, weights, relation.others(rows), wanted, margin)
+        block = statistics_of_logits(s, weights, relation.others(rows), wanted, margin, relation.negative_bias)
         saved.weight_sum[rows] = block.weight_sum
         saved.num_neg[rows] = block.num_neg
         for name, values in block.values.items():
@@ -85,7 +85,8 @@ def logit_gradient(s: Tensor, rows: slice, relation: Relation, saved: Saved, gra
         g += torch.where(others, column(grads.lse_all) * (s - column(saved.lse_all)).exp(), 0)
     lse_neg_grad = grads.through_lse_neg(saved)
     if lse_neg_grad is not None:
-        g += torch.where(negative, column(lse_neg_grad) * (s - column(saved.lse_neg)).exp(), 0)
+        biased = s if relation.negative_bias is None else s + relation.negative_bias
+        g += torch.where(negative, column(lse_neg_grad) * (biased - column(saved.lse_neg)).exp(), 0)
     per_positive = torch.zeros_like(s)
     if grads.lse_pos is not None:
         per_positive += column(grads.lse_pos) * (s - column(saved.lse_pos)).exp()

@@ -48,7 +48,7 @@ def kernels_take_whole_loss(embeddings: Tensor, labels: Tensor, settings: Settin
     """
     if settings.backend not in ("auto", "triton") or settings.gather or settings.include_batch:
         return False
-    if settings.similarity not in ("cosine", "dot") or settings.reduction == "class_mean":
+    if settings.class_balanced or settings.similarity not in ("cosine", "dot") or settings.reduction == "class_mean":
         return False
     if not isinstance(embeddings, Tensor) or not isinstance(labels, Tensor) or embeddings.ndim not in (2, 3):
         return False
@@ -67,7 +67,12 @@ def small_takes_whole_loss(embeddings: Tensor, labels: Tensor, settings: Setting
     """Is it a small, ordinary batch on a CPU, of which nobody but autograd will ask anything?"""
     if settings.backend != "auto" or settings.gather or settings.include_batch or settings.check_finite:
         return False
-    if settings.similarity != "cosine" or not settings.bounded or abs(margin) > LARGEST_MARGIN:
+    if (
+        settings.class_balanced
+        or settings.similarity != "cosine"
+        or not settings.bounded
+        or abs(margin) > LARGEST_MARGIN
+    ):
         return False
     if settings.reduction not in PLAIN_REDUCTIONS or settings.weights is not None:
         return False
@@ -155,6 +160,8 @@ def why_no_kernels(pairs: Pairs, widest: int | None = WIDEST_FOR_KERNELS) -> str
         return OWN_SIMILARITY
     if pairs.relation.kind != "classes":
         return "kernels sort by class, and these labels are no single classes"
+    if pairs.relation.negative_bias is not None:
+        return "kernels take every negative alike, and class_balanced=True weighs them"
     if pairs.relation.usable.ndim != 1:
         return "kernels know classes, not masks of pairs"
     if pairs.anchors.dtype == torch.float64:

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from sincere.losses import subsets
-from sincere.losses.backends.dense import softplus
 from sincere.losses.backends.transforms import LastDerivative, OneByOne
+from sincere.losses.statistics import softplus
 
 # Cells (rows × contrasts × counts) that the exact backward pass holds at once: 2²¹ float64 are 16 MiB.
 CELLS_PER_BLOCK = 1 << 21

@@ -20,9 +20,8 @@ import torch
 from torch import Tensor
 
 from sincere.losses.backends.class_layout import Block, ClassGroup, ClassLayout, class_groups
-from sincere.losses.backends.dense import softplus
 from sincere.losses.backends.saved import Gradients, Saved
-from sincere.losses.statistics import Statistic
+from sincere.losses.statistics import Statistic, softplus
 
 LARGEST_LOGIT = 40.0
 LN2 = log(2.0)
@@ -35,15 +34,17 @@ def fits(rows: Tensor) -> bool:
     return rows.shape[0] > 0 and float(rows.detach().square().sum(dim=1).max()) <= LARGEST_LOGIT
 
 
-def forward(ordered: Tensor, layout: ClassLayout, wanted: Collection[Statistic], margin: float) -> Saved:
-    """The wanted statistics of every row."""
+def forward(
+    ordered: Tensor, layout: ClassLayout, wanted: Collection[Statistic], margin: float, weights: Tensor | None = None
+) -> Saved:
+    """The wanted statistics of every row; `weights` says how much each row counts where it is a negative."""
     rows = ordered * TO_BASE_2
     saved = Saved.empty(rows)
     saved.weight_sum.copy_(layout.row_sizes - 1)
     saved.num_neg.copy_(rows.shape[0] - layout.row_sizes)
     negatives = positives = torch.zeros_like(saved.weight_sum)
     if {"lse_all", "lse_neg", "mean_softplus"} & set(wanted):
-        negatives = _sum_over_negatives(rows, layout)
+        negatives = _sum_over_negatives(rows, layout, weights)
         saved.lse_neg.copy_(negatives.log())
     if {"lse_all", "lse_pos"} & set(wanted):
         positives = _sum_over_positives(rows, layout)
@@ -57,13 +58,15 @@ def forward(ordered: Tensor, layout: ClassLayout, wanted: Collection[Statistic],
     return saved
 
 
-def backward(ordered: Tensor, layout: ClassLayout, saved: Saved, grads: Gradients, margin: float) -> Tensor:
+def backward(
+    ordered: Tensor, layout: ClassLayout, saved: Saved, grads: Gradients, margin: float, weights: Tensor | None = None
+) -> Tensor:
     """∂L/∂rows."""
     rows = ordered * TO_BASE_2
     grad = torch.zeros_like(rows)
     c = _pair_coefficients(saved, grads, margin)
     if c.negative is not None:
-        _add_gradient_of_negatives(grad, rows, layout, c.negative)
+        _add_gradient_of_negatives(grad, rows, layout, c.negative, weights)
     if c.positive is not None or c.pull is not None:
         _add_gradient_of_positives(grad, rows, layout, c)
     elif c.mean is not None:  # nothing but the mean: no pair of positives need be looked at
@@ -152,24 +155,31 @@ class NegativeTiles:
         return tile.masked_fill_(classes.unsqueeze(1) == classes, 0)
 
 
-def _sum_over_negatives(rows: Tensor, layout: ClassLayout) -> Tensor:
-    """Σ_N e^s of every row."""
+def _sum_over_negatives(rows: Tensor, layout: ClassLayout, weights: Tensor | None) -> Tensor:
+    """Σ_N w e^s of every row."""
     total = rows.new_zeros(rows.shape[0])
     tiles = NegativeTiles(rows, layout)
     for block, other in tiles:
         e = tiles.exponentials(block, other)
-        total[block.rows] += e.sum(dim=1)
+        total[block.rows] += e.sum(dim=1) if weights is None else e @ weights[other.rows]
         if block is not other:
-            total[other.rows] += e.sum(dim=0)
+            total[other.rows] += e.sum(dim=0) if weights is None else weights[block.rows] @ e
     return total
 
 
-def _add_gradient_of_negatives(grad: Tensor, rows: Tensor, layout: ClassLayout, coefficient: Tensor) -> None:
+def _add_gradient_of_negatives(
+    grad: Tensor, rows: Tensor, layout: ClassLayout, coefficient: Tensor, weights: Tensor | None
+) -> None:
+    """A pair counts for its first row by the weight of its second one, and the other way round."""
     tiles = NegativeTiles(rows, layout)
     for block, other in tiles:
         e = tiles.exponentials(block, other)
         both = tiles.buffer(1, block, other)
-        torch.add(coefficient[block.rows].unsqueeze(1), coefficient[other.rows], out=both)
+        if weights is None:
+            torch.add(coefficient[block.rows].unsqueeze(1), coefficient[other.rows], out=both)
+        else:
+            torch.outer(coefficient[block.rows], weights[other.rows], out=both)
+            both.addr_(weights[block.rows], coefficient[other.rows])
         e.mul_(both)
         grad[block.rows].addmm_(e, rows[other.rows])
         if block is not other:

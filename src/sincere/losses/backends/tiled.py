@@ -18,7 +18,8 @@ def forward(problem: Problem, wanted: Collection[Statistic]) -> Saved:
     if not _is_symmetric(problem):
         return row_blocks.forward(problem.anchors, problem.contrast_rows, problem.relation, wanted, problem.margin)
     layout, place = _layout(problem.relation)
-    ordered = symmetric.forward(problem.anchors[place], layout, wanted, problem.margin)
+    weights = _negative_weights(problem.relation, place)
+    ordered = symmetric.forward(problem.anchors[place], layout, wanted, problem.margin, weights)
     saved = Saved.empty(problem.anchors)
     for target, source in zip(saved.tensors(), ordered.tensors(), strict=True):
         target[place] = source
@@ -38,8 +39,11 @@ def backward(problem: Problem, saved: Saved, grads: Gradients) -> tuple[Tensor, 
     ordered_grads = Gradients(
         **{f.name: None if (g := getattr(grads, f.name)) is None else g[place] for f in fields(Gradients)}
     )
+    weights = _negative_weights(problem.relation, place)
     gradient = torch.zeros_like(problem.anchors)
-    gradient[place] = symmetric.backward(problem.anchors[place], layout, ordered_saved, ordered_grads, problem.margin)
+    gradient[place] = symmetric.backward(
+        problem.anchors[place], layout, ordered_saved, ordered_grads, problem.margin, weights
+    )
     return gradient, None
 
 
@@ -47,6 +51,11 @@ def _is_symmetric(problem: Problem) -> bool:
     relation = problem.relation
     in_batch = problem.contrasts is None and relation.self_offset == 0
     return in_batch and relation.kind == "classes" and symmetric.fits(problem.anchors)
+
+
+def _negative_weights(relation: Relation, place: Tensor) -> Tensor | None:
+    """Of the ordered rows; None where negatives count alike."""
+    return None if relation.negative_bias is None else relation.negative_bias[place].exp()
 
 
 def _layout(relation: Relation) -> tuple[ClassLayout, Tensor]:
