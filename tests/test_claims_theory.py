@@ -23,6 +23,7 @@ from sincere.claims import (
     identities,
     information,
     likelihood,
+    long_tail,
     open_optimum,
     optimum,
     random_labels,
@@ -327,13 +328,35 @@ def test_random_labels_are_judged_by_curvature():
 def test_the_answer_on_imbalance_reads_its_figures():
     quick = {"ratios": (1, 5), "members": 2, "steps": 60}
     studies = {name: theory.imbalance_optimum(class_sizes.LOSSES, **quick) for name in ("a", "b", "c")}
+    weighed = {"reduction": "class_mean", "class_balanced": True}
+    studies["d"] = theory.imbalance_optimum(("sincere", "supcon"), **{**quick, "steps": 600}, **weighed)
     by_classes = [theory.imbalance_optimum(("sincere", "supcon"), **quick)]
     crowded = [theory.sphere_optimum(loss, classes=6, points=12) for loss in ("sincere", "supcon")]
     assert class_sizes.farthest(crowded) < 1e-3  # six classes in three dimensions: the octahedron
     assert "never merge" in class_sizes.answer(studies, by_classes, crowded)
     merged = replace(studies["a"], rows=tuple(replace(row, minority_cosine=0.999) for row in studies["a"].rows))
     assert "from a ratio of 1" in class_sizes.answer(studies | {"a": merged}, by_classes, crowded)
-    drawn(class_sizes._draw, studies, by_classes, crowded)
+    assert "the optimum is the simplex again: up to 5:1" in class_sizes.answer(studies, by_classes, crowded)
+    assert "is off the simplex by up to" in class_sizes.answer(studies | {"d": studies["c"]}, by_classes, crowded)
+    readings = [
+        long_tail.TailReading(loss, way, seed, 0.3 - 0.2 * place, 90.0, 70.0 + (5 * place + seed) * (loss == "supcon"))
+        for loss in long_tail.BOTH
+        for place, way in enumerate(long_tail.WAYS)
+        for seed in (0, 1)
+    ]
+    words = long_tail.tail_answer(readings)
+    assert "with SINCERE the cosine by −0.4 (−0.4 to −0.4) and the accuracy by 0 (0 to 0) (no difference sh" in words
+    assert "with SupCon the cosine by −0.4 (−0.4 to −0.4) and the accuracy by 10 (10 to 10) points" in words
+    assert words.endswith("with SupCon the accuracy by 5 (5 to 5) points.")
+    drawn(class_sizes._draw, studies, by_classes, crowded, readings)
+
+
+def test_rare_digits_are_rare_in_training_alone():
+    (data, order), (_, other) = long_tail.tailed_digits(0), long_tail.tailed_digits(1)
+    counts = torch.bincount(data.train.labels)
+    assert counts[order].tolist() == long_tail.class_sizes() == [100, 70, 49, 34, 24, 17, 12, 8, 6, 4]
+    assert len(set(torch.bincount(data.test.labels).tolist())) == 1
+    assert order.tolist() != other.tolist()
 
 
 def test_the_best_packings_are_those_of_the_solids():

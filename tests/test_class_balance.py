@@ -268,15 +268,16 @@ def test_no_arrangement_is_below_the_bound():
                 assert value.item() >= bound - 1e-12
 
 
-class TestWhileTraining:
-    OPTIONS = {"class_balanced": True, "reduction": "class_mean"}
+BALANCED = {"class_balanced": True, "reduction": "class_mean"}
 
+
+class TestWhileTraining:
     @pytest.mark.parametrize("name", ["sincere", "supcon", "eps_supinfonce", "decoupled"])
     @pytest.mark.parametrize("views", [1, 2])
     @pytest.mark.parametrize("counts", [(5, 2, 3), (4, 0, 1), (6,), (1, 1)])
     def test_the_floor_of_a_batch_is_its_loss_at_the_simplex(self, name, views, counts):
         own = {"epsilon": EPSILON} if name == "eps_supinfonce" else {}
-        loss = LossConfig(name, options=self.OPTIONS | own)
+        loss = LossConfig(name, options=BALANCED | own)
         present = [count for count in counts if count]
         labels = torch.tensor([label for label, count in enumerate(present) for _ in range(count * views)])
         corners = torch.eye(len(present), dtype=torch.float64)
@@ -285,7 +286,7 @@ class TestWhileTraining:
         assert batch_floor(loss, counts, views=views, temperature=0.1) == pytest.approx(truth, rel=1e-9, abs=1e-12)
 
     def test_there_is_one_with_the_mean_over_classes_alone(self):
-        assert has_floor(LossConfig("supcon", options=self.OPTIONS))
+        assert has_floor(LossConfig("supcon", options=BALANCED))
         assert not has_floor(LossConfig("supcon", options={"class_balanced": True}))
         assert not has_floor(LossConfig("supcon", options={"reduction": "class_mean"}))
 

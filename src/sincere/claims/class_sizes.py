@@ -1,4 +1,5 @@
-"""Claim 25, an open question: what classes of unequal size, and more classes than corners, do to the optimum."""
+"""Claim 25, an open question: what classes of unequal size, and more classes than corners, do to the optimum; and what
+helps against it."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -6,9 +7,10 @@ from math import cos, radians, sqrt
 from typing import TYPE_CHECKING
 
 from sincere.claims.claim import Claim, Conditions, Outcome
+from sincere.claims.long_tail import TailReading, draw_tail, long_tail, tail_answer, tail_figures, tail_setting
 from sincere.claims.palette import COLOURS, GREY, TITLES
 from sincere.claims.record import Measured, number
-from sincere.theory import ImbalanceOptimum, ImbalanceRow, SphereOptimum, imbalance_optimum, sphere_optimum
+from sincere.theory import ImbalanceOptimum, SphereOptimum, imbalance_optimum, sphere_optimum
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +22,7 @@ TAMMES = {4: -1 / 3, 6: 0.0, 8: cos(radians(74.8585)), 12: 1 / sqrt(5)}
 
 
 def imbalance(conditions: Conditions) -> Outcome:
-    """Angles between large and small classes by ratio, by temperature, by reduction and by number of classes."""
+    """Angles between large and small classes by ratio, temperature, weights and number of classes; and a network."""
     ratios = (1, 2, 5, 10, 25, 50) if conditions.full else (1, 2, 5, 10, 25)
     starts = 5 if conditions.full else 1
     optimum = partial(imbalance_optimum, starts=starts, seed=conditions.seed)
@@ -28,6 +30,9 @@ def imbalance(conditions: Conditions) -> Outcome:
         "mean over anchors, τ = 0.5": optimum(LOSSES, ratios=ratios),
         "mean over anchors, τ = 0.1": optimum(("sincere", "supcon"), ratios=ratios[::2], temperature=0.1),
         "mean over classes, τ = 0.5": optimum(("sincere", "supcon"), ratios=ratios, reduction="class_mean"),
+        "class-balanced, τ = 0.5": optimum(
+            ("sincere", "supcon"), ratios=ratios, reduction="class_mean", class_balanced=True
+        ),
     }
     by_classes = [
         optimum(("sincere", "supcon"), ratios=(10,), majority=half, minority=half, dim=2 * half) for half in (2, 4, 8)
@@ -38,20 +43,23 @@ def imbalance(conditions: Conditions) -> Outcome:
         for loss in ("sincere", "supcon")
     ]
     plain = next(iter(studies.values()))
+    trained = long_tail(conditions)
     return Outcome(
         "answered",
-        answer(studies, by_classes, crowded),
+        f"{answer(studies, by_classes, crowded)} {tail_answer(trained)}",
         f"free points on a sphere: 2 large and 2 small classes of {plain.members} in 3 dimensions, large ones up to "
         f"{ratios[-1]} times as large; as many large as small classes, 4 to 16 of them, 10 times as large; and 4 to "
         f"12 equal "
-        f"classes in 3 dimensions; best of {starts} start{'s' if starts > 1 else ''}",
-        (*_figures(studies), *_crowded_figures(crowded)),
+        f"classes in 3 dimensions; best of {starts} start{'s' if starts > 1 else ''}; "
+        f"{tail_setting(trained)}",
+        (*_figures(studies), *_crowded_figures(crowded), *tail_figures(trained)),
         (
             *_rows(studies),
             *_rows({f"{2 * one.majority} classes": one for one in by_classes}),
             *map(_crowded_row, crowded),
+            *({"study": "trained", **one.__dict__} for one in trained),
         ),
-        lambda figure: _draw(figure, studies, by_classes, crowded),
+        lambda figure: _draw(figure, studies, by_classes, crowded, trained),
     )
 
 
@@ -59,7 +67,7 @@ def answer(
     studies: Mapping[str, ImbalanceOptimum], by_classes: Sequence[ImbalanceOptimum], crowded: Sequence[SphereOptimum]
 ) -> str:
     """In plain words, from the figures."""
-    plain, cold, weighed = studies.values()
+    plain, cold, weighed, balanced = studies.values()
     last = {loss: plain.of(loss)[-1] for loss in LOSSES}
     merged = plain.merging_ratio("sincere")
     of_merging = f"SINCERE's share one direction from a ratio of {merged}" if merged else "SINCERE's never merge"
@@ -76,9 +84,25 @@ def answer(
         f"the mean over classes ({number(over_classes['sincere'].minority_cosine)}; SupCon "
         f"{number(over_classes['supcon'].minority_cosine)}, its large classes at "
         f"{number(over_classes['supcon'].majority_cosine)}). "
-        "With more than d + 1 equal classes each still collapses, and the largest cosine of two means comes within "
+        + _of_balance(balanced)
+        + "With more than d + 1 equal classes each still collapses, and the largest cosine of two means comes within "
         f"{number(farthest(crowded))} of the best packing."
     )
+
+
+def _of_balance(balanced: ImbalanceOptimum) -> str:
+    """Whether weighing classes alike, as anchors and as contrasts, brings the simplex back."""
+    simplex = -1 / (balanced.majority + balanced.minority - 1)
+    cosines = [
+        cosine for row in balanced.rows for cosine in (row.majority_cosine, row.between_cosine, row.minority_cosine)
+    ]
+    off, last = max(abs(cosine - simplex) for cosine in cosines), balanced.rows[-1].ratio
+    if off < 1e-2:
+        return (
+            "With class_balanced=True and the mean over classes, so that they weigh alike as contrasts and as anchors, "
+            f"the optimum is the simplex again: up to {last}:1 no cosine is off it by more than {number(off)}. "
+        )
+    return f"With class_balanced=True and the mean over classes the optimum is off the simplex by up to {number(off)}. "
 
 
 def farthest(crowded: Sequence[SphereOptimum]) -> float:
@@ -127,45 +151,57 @@ def _draw(
     studies: Mapping[str, ImbalanceOptimum],
     by_classes: Sequence[ImbalanceOptimum],
     crowded: Sequence[SphereOptimum],
+    trained: Sequence[TailReading],
 ) -> None:
-    left, middle, right = figure.subplots(1, 3)
-    for (name, study), style in zip(studies.items(), ("-", ":", "--"), strict=True):
+    figure.set_size_inches(7.2, 7.2)
+    (by_ratio, tail), (by_number, packed) = figure.subplots(2, 2)
+    _draw_ratios(by_ratio, studies)
+    draw_tail(tail, trained)
+    _draw_numbers(by_number, by_classes)
+    _draw_crowded(packed, crowded)
+
+
+def _draw_ratios(axis: "Axes", studies: Mapping[str, ImbalanceOptimum]) -> None:
+    for (name, study), style in zip(studies.items(), ("-", ":", "--", "-."), strict=True):
         for loss in dict.fromkeys(row.loss for row in study.rows):
-            _draw_rows(left, study.of(loss), style, COLOURS[loss])
-        left.plot([], [], style, color=GREY, label=name.replace(" over", "\nover"))
-    left.axhline(-1 / 3, color=GREY, linewidth=0.8)
-    left.annotate("simplex", (1, -0.42), fontsize=8, color=GREY)
+            rows = study.of(loss)
+            cosines = [row.minority_cosine for row in rows]
+            axis.plot([row.ratio for row in rows], cosines, style, marker=".", color=COLOURS[loss])
+        axis.plot([], [], style, color=GREY, label=name)
+    for loss in LOSSES:
+        axis.plot([], [], color=COLOURS[loss], label=TITLES[loss])
+    axis.axhline(-1 / 3, color=GREY, linewidth=0.8)
+    axis.annotate("simplex", (1, -0.46), fontsize=8, color=GREY)
     ticks = [row.ratio for row in next(iter(studies.values())).of("sincere")]
-    left.set(
-        xscale="log", xlabel="large : small", ylabel="cosine of two small classes", ylim=(-0.5, 1.9), title="4 classes"
-    )
-    left.set_xticks(ticks, map(str, ticks))
-    left.set_yticks((-0.5, 0, 0.5, 1))
-    left.minorticks_off()
-    left.legend(frameon=False, fontsize=7, loc="upper left")
+    axis.set(xscale="log", xlabel="large : small", ylabel="cosine of two small classes", ylim=(-0.55, 2.6))
+    axis.set_title("Optimum of 4 classes")
+    axis.set_xticks(ticks, map(str, ticks))
+    axis.set_yticks((-0.5, 0, 0.5, 1))
+    axis.minorticks_off()
+    axis.legend(frameon=False, fontsize=7, loc="upper left")
+
+
+def _draw_numbers(axis: "Axes", by_classes: Sequence[ImbalanceOptimum]) -> None:
+    places = [2 * one.majority for one in by_classes]
     for loss in ("sincere", "supcon"):
-        places = [2 * one.majority for one in by_classes]
-        middle.plot(places, [one.of(loss)[0].minority_cosine for one in by_classes], marker="o", color=COLOURS[loss])
-    middle.plot(places, [-1 / (place - 1) for place in places], color=GREY, linewidth=0.8, label="simplex")
-    middle.set(xlabel="classes, half of them small", title="10 : 1", ylim=(-0.5, 1))
-    middle.set_xticks(places)
+        cosines = [one.of(loss)[0].minority_cosine for one in by_classes]
+        axis.plot(places, cosines, marker="o", color=COLOURS[loss], label=TITLES[loss])
+    axis.plot(places, [-1 / (place - 1) for place in places], color=GREY, linewidth=0.8, label="simplex")
+    axis.set(xlabel="classes, half of them small", ylabel="cosine of two small classes", ylim=(-0.5, 1))
+    axis.set_title("Optimum, 10 : 1")
+    axis.set_xticks(places)
+    axis.legend(frameon=False, fontsize=8, loc="upper right")
+
+
+def _draw_crowded(axis: "Axes", crowded: Sequence[SphereOptimum]) -> None:
     for loss, marker in (("sincere", "o"), ("supcon", "x")):
         chosen = [one for one in crowded if one.loss == loss]
-        cosines = [one.arrangement.largest_cosine for one in chosen]
-        right.plot(
-            [one.classes for one in chosen], cosines, marker, color=COLOURS[loss], markersize=7, linestyle="none"
-        )
-    right.plot(list(TAMMES), list(TAMMES.values()), color=GREY, linewidth=1, label="best packing")
-    right.set(xlabel="equal classes, d = 3", ylabel="largest cosine of two means", title="K > d + 1")
-    right.set_xticks(list(TAMMES))
-    right.legend(frameon=False, fontsize=8)
-    for loss in LOSSES:
-        middle.plot([], [], color=COLOURS[loss], label=TITLES[loss])
-    middle.legend(frameon=False, fontsize=8, loc="upper right")
-
-
-def _draw_rows(axis: "Axes", rows: Sequence[ImbalanceRow], style: str, colour: str) -> None:
-    axis.plot([row.ratio for row in rows], [row.minority_cosine for row in rows], style, marker=".", color=colour)
+        classes, cosines = [one.classes for one in chosen], [one.arrangement.largest_cosine for one in chosen]
+        axis.plot(classes, cosines, marker, color=COLOURS[loss], markersize=7, linestyle="none", label=TITLES[loss])
+    axis.plot(list(TAMMES), list(TAMMES.values()), color=GREY, linewidth=1, label="best packing")
+    axis.set(xlabel="equal classes, d = 3", ylabel="largest cosine of two means", title="Optimum, K > d + 1")
+    axis.set_xticks(list(TAMMES))
+    axis.legend(frameon=False, fontsize=8)
 
 
 CLASS_SIZES = (
