@@ -79,7 +79,8 @@ class ImbalanceOptimum(Record):
         for row in self.rows:
             cosines = (row.majority_cosine, row.between_cosine, row.minority_cosine)
             shown = tuple("–" if math.isnan(cosine) else f"{cosine:.3f}" for cosine in cosines)
-            table.append((row.loss, str(row.ratio), *shown, f"{row.simplex_value - row.value:.3f}"))
+            below = round(row.simplex_value - row.value, 3) + 0.0  # no −0.000
+            table.append((row.loss, str(row.ratio), *shown, f"{below:.3f}"))
         return "\n".join([title, *columns(table)])
 
 
