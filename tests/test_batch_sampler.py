@@ -5,12 +5,13 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from sincere.data import ClassBatches, ShuffledBatches
+from sincere.data import BalancedBatches, ClassBatches, ShuffledBatches
 from sincere.errors import InputError, OptionError
 
 LABELS = torch.arange(50) % 7
 KINDS = {
     "classes": lambda **options: ClassBatches(LABELS, batch_size=12, seed=3, **options),
+    "balanced": lambda **options: BalancedBatches(LABELS, batch_size=12, seed=3, **options),
     "shuffled": lambda **options: ShuffledBatches(50, batch_size=12, seed=3, **options),
 }
 EACH_KIND = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)

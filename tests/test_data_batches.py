@@ -217,7 +217,7 @@ def test_shuffled_batches_need_samples():
     assert list(ShuffledBatches(np.int64(20), batch_size=4)) == list(ShuffledBatches(20, batch_size=4))
 
 
-@pytest.mark.parametrize("sampler", ["shuffled", "classes"])
+@pytest.mark.parametrize("sampler", ["shuffled", "classes", "balanced"])
 def test_a_runs_seed_orders_its_samples(sampler):
     data = LabelledData(torch.arange(60.0).reshape(30, 2), torch.arange(30) % 3, ("a", "b", "c"), "array", "points")
 

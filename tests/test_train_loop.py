@@ -103,6 +103,7 @@ EVERY_PART = {
     "fp16": {"compute": replace(CPU, precision="fp16")},
     "chunks": {"compute": replace(CPU, chunk_size=5)},
     "shuffled": {"batches": BatchesConfig(16, "shuffled", drop_last=False)},
+    "balanced": {"batches": BatchesConfig(16, "balanced")},
     "three views": {"views": ViewsConfig(count=3)},
     "batch norm": {"encoder": EncoderConfig("mlp", {"width": 16})},
     "alternating flips": {

@@ -43,7 +43,7 @@ def test_all_weights_at_the_start_follow_from_the_seed(objective):
     assert not any(torch.equal(found[0][name], found[2][name]) for name in found[0] if name.endswith("weight"))
 
 
-@pytest.mark.parametrize("sampler", ["classes", "shuffled"])
+@pytest.mark.parametrize("sampler", ["classes", "shuffled", "balanced"])
 def test_batches_follow_from_the_seed(sampler):
     one, same, other = (
         built(batches=BatchesConfig(12, sampler), seed=seed).planner.plan(0).indices for seed in (0, 0, 1)

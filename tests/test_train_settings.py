@@ -297,7 +297,7 @@ def test_types_and_shapes_are_part_of_what_tensors_are_known_by():
         assert digest_of([strided]) == digest_of([strided.contiguous()])
 
 
-@pytest.mark.parametrize("sampler", ["classes", "shuffled"])
+@pytest.mark.parametrize("sampler", ["classes", "shuffled", "balanced"])
 def test_samples_of_one_class_are_refused(sampler, tmp_path):
     """Although there are names for three: the loss would be 0 from the first step to the last."""
     splits = small_splits()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
@@ -15,17 +15,19 @@ from sincere.claims.record import Measured, number
 from sincere.claims.statistics import covers_zero, over_seeds
 from sincere.data import LabelledData, Splits, open_data
 from sincere.embeddings import EmbeddingSet
-from sincere.train import LossConfig
+from sincere.train import BatchesConfig, LossConfig, TrainConfig
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LARGEST, RATIO, CLASSES, RARE = 100, 25, 10, 4
 EPOCHS, BATCH = 40, 64
-WAYS: dict[str, dict[str, object]] = {
+BALANCED, DEALT = "class-balanced", "balanced batches"
+WAYS: dict[str, dict[str, object]] = {  # options of the loss
     "mean over anchors": {},
     "mean over classes": {"reduction": "class_mean"},
-    "class-balanced": {"reduction": "class_mean", "class_balanced": True},
+    DEALT: {},
+    BALANCED: {"reduction": "class_mean", "class_balanced": True},
 }
 
 
@@ -79,21 +81,23 @@ def long_tail(conditions: Conditions) -> list[TailReading]:
     found = []
     for seed in range(conditions.seed, conditions.seed + (20 if conditions.full else 3)):
         data, order = tailed_digits(seed)
-        plain = digits(conditions).plain
-        batches = replace(plain.batches, size=BATCH, sampler="shuffled", drop_last=False)
-        plain = replace(
-            plain, batches=batches, epochs=EPOCHS, seed=seed, data=replace(plain.data, source="rare digits")
-        )
+        plain = replace(digits(conditions).plain, epochs=EPOCHS, seed=seed)
+        plain = replace(plain, data=replace(plain.data, source="rare digits"))
         for loss in BOTH:
-            for way, options in WAYS.items():
+            for way in WAYS:
                 name = f"rare-digits-{loss}-{way.replace(' ', '-')}-{seed}"
                 conditions.say(f"run {name}")
-                config = replace(plain, loss=LossConfig(loss, plain.loss.temperature, options=dict(options)))
-                run = conditions.laboratory.trained(name, config, data)
+                run = conditions.laboratory.trained(name, _config(plain, loss, way), data)
                 found.append(
                     TailReading(loss, way, seed, *read(run.embeddings("train"), run.embeddings("test"), order))
                 )
     return found
+
+
+def _config(plain: TrainConfig, loss: str, way: str) -> TrainConfig:
+    sampler: Literal["balanced", "shuffled"] = "balanced" if way == DEALT else "shuffled"
+    chosen = LossConfig(loss, plain.loss.temperature, options=dict(WAYS[way]))
+    return replace(plain, loss=chosen, batches=BatchesConfig(BATCH, sampler, drop_last=False))
 
 
 def tail_figures(found: Sequence[TailReading]) -> list[Measured]:
@@ -110,7 +114,7 @@ def tail_figures(found: Sequence[TailReading]) -> list[Measured]:
 
 def changes(found: Sequence[TailReading]) -> dict[tuple[str, str, str], Measured]:
     """Class-balanced − another way, seed by seed, by loss, other way and figure."""
-    *others, balanced = WAYS
+    others = [way for way in WAYS if way != BALANCED]
     by = {(one.loss, one.way, one.seed): one for one in found}
     seeds = sorted({one.seed for one in found})
     words = {
@@ -120,8 +124,8 @@ def changes(found: Sequence[TailReading]) -> dict[tuple[str, str, str], Measured
     }
     return {
         (loss, way, field): over_seeds(
-            f"rare digits, {TITLES[loss]}, {balanced} − {way}: {what}",
-            [getattr(by[loss, balanced, seed], field) - getattr(by[loss, way, seed], field) for seed in seeds],
+            f"rare digits, {TITLES[loss]}, {BALANCED} − {way}: {what}",
+            [getattr(by[loss, BALANCED, seed], field) - getattr(by[loss, way, seed], field) for seed in seeds],
         )
         for loss in BOTH
         for way in others
@@ -131,16 +135,18 @@ def changes(found: Sequence[TailReading]) -> dict[tuple[str, str, str], Measured
 
 def tail_answer(found: Sequence[TailReading]) -> str:
     """In plain words, from the figures."""
-    changed, (plain, weighed, _) = changes(found), WAYS
-    of_both, of_the_rest = [], []
+    changed, (plain, weighed, dealt, _) = changes(found), WAYS
+    sentences = []
     for loss in BOTH:
         cosine, accuracy = (changed[loss, plain, field] for field in ("rare_cosine", "rare_accuracy"))
-        of_both.append(f"{TITLES[loss]} the cosine by {_told(cosine)} and the accuracy by {_told(accuracy)} points")
-        of_the_rest.append(f"{TITLES[loss]} the accuracy by {_told(changed[loss, weighed, 'rare_accuracy'])} points")
+        over = [f"{_told(changed[loss, way, 'rare_accuracy'])} against {way}" for way in (weighed, dealt)]
+        sentences.append(
+            f"with {TITLES[loss]} the cosine of rare ones by {_told(cosine)} and the accuracy on them by "
+            f"{_told(accuracy)} points, by {', and by '.join(over)}"
+        )
     return (
-        f"In networks trained on digits of which some are rare, both together change, on the rare ones and against the "
-        f"{plain}, with {', with '.join(of_both)}. Balanced competition alone, against the {weighed}, changes with "
-        f"{', with '.join(of_the_rest)}."
+        f"In networks trained on digits of which some are rare both together change, against the {plain}, "
+        f"{'; '.join(sentences)}."
     )
 
 

@@ -61,7 +61,7 @@ class ShuffledBatches(EpochAfterEpoch):
         world_size: int = 1,
         drop_last: bool = True,
     ) -> None:
-        _check_sizes(batch_size, rank, world_size)
+        check_sizes(batch_size, rank, world_size)
         if isinstance(samples, bool) or not isinstance(samples, (int, np.integer)):
             raise OptionError(
                 f"samples must be how many there are, a whole number: got {type(samples).__name__}. Pass len(labels); "
@@ -93,7 +93,7 @@ class ShuffledBatches(EpochAfterEpoch):
         for place in range(self._count):
             first, last = place * self.batch_size, place == self._count - 1
             size = self.batch_size + (self._joined if last else 0)
-            yield _share(order[first : first + size], self.rank, self.world_size)
+            yield share_of(order[first : first + size], self.rank, self.world_size)
 
 
 class ClassBatches(EpochAfterEpoch):
@@ -132,9 +132,9 @@ class ClassBatches(EpochAfterEpoch):
         world_size: int = 1,
         class_names: Sequence[str] | None = None,
     ) -> None:
-        _check_sizes(batch_size, rank, world_size)
+        check_sizes(batch_size, rank, world_size)
         self.seed, self.rank, self.world_size = seed, rank, world_size
-        found, numbers, counts = np.unique(_class_numbers(labels), return_inverse=True, return_counts=True)
+        found, numbers, counts = np.unique(class_numbers(labels), return_inverse=True, return_counts=True)
         names = [str(c) if class_names is None or c < 0 else class_names[c] for c in found.tolist()]
         self._numbers, self._units = numbers, _Units(counts)
         self._sizes = _batch_sizes(counts, batch_size, world_size)
@@ -150,17 +150,17 @@ class ClassBatches(EpochAfterEpoch):
     def batches(self, epoch: int) -> Iterator[Tensor]:
         """This rank's share of every batch of an epoch."""
         generator = seeded_generator(self.seed, epoch)
-        shuffled = _permutation(len(self._numbers), generator)
+        shuffled = permutation(len(self._numbers), generator)
         by_class = shuffled[np.argsort(self._numbers[shuffled], kind="stable")]
         home = np.repeat(_homes(self._units, self._sizes, generator), self._units.size)
         # Shuffled once more, so that a rank's share is a random part of its batch.
-        mixed = _permutation(len(home), generator)
+        mixed = permutation(len(home), generator)
         order = by_class[mixed[np.argsort(home[mixed], kind="stable")]]
         for batch in np.split(order, np.cumsum(np.bincount(home))[:-1]):
-            yield _share(torch.from_numpy(batch), self.rank, self.world_size)
+            yield share_of(torch.from_numpy(batch), self.rank, self.world_size)
 
 
-def _class_numbers(labels: Tensor | npt.ArrayLike) -> Numbers:
+def class_numbers(labels: Tensor | npt.ArrayLike) -> Numbers:
     try:
         numbers = labels.cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
     except ValueError as error:  # lists of unequal lengths
@@ -194,14 +194,14 @@ def _homes(units: _Units, sizes: Numbers, generator: torch.Generator) -> Numbers
     count = len(sizes)
     home = np.full(len(units.size), -1)
     able = np.flatnonzero((units.size > 1) & (units.place < count))
-    able = able[_permutation(len(able), generator)]
+    able = able[permutation(len(able), generator)]
     # Pairs first: triples are what makes sizes odd, and are better placed with the sizes in view.
     chosen = able[np.argsort(units.size[able], kind="stable")[: 2 * count]]
     two = _two_classes_each(units.of_class[chosen], count, generator)
     home[chosen[two]] = np.arange(count)
     deficit = sizes - np.bincount(home[chosen], weights=units.size[chosen], minlength=count).astype(np.int64)
     rest = np.flatnonzero(home < 0)
-    rest = rest[_permutation(len(rest), generator)]
+    rest = rest[permutation(len(rest), generator)]
     for size in (3, 1):
         odd = rest[units.size[rest] == size]
         home[odd] = _place_odd(size, len(odd), deficit)
@@ -216,12 +216,12 @@ def _two_classes_each(classes: Numbers, count: int, generator: torch.Generator) 
     Sorted by class and written into two rows, a class would have to occur more than `count` times to meet itself
     in a column. Random swaps in the second row then break up the neighbourhoods.
     """
-    class_order = _permutation(int(classes.max()) + 1, generator)
+    class_order = permutation(int(classes.max()) + 1, generator)
     rows = np.argsort(class_order[classes], kind="stable").reshape(2, count)
-    rows = rows[:, _permutation(count, generator)]
+    rows = rows[:, permutation(count, generator)]
     top, bottom = classes[rows[0]].tolist(), classes[rows[1]].tolist()
     second = rows[1].tolist()
-    for i, j in enumerate(_permutation(count, generator).tolist()):
+    for i, j in enumerate(permutation(count, generator).tolist()):
         if top[i] != bottom[j] and top[j] != bottom[i]:
             bottom[i], bottom[j] = bottom[j], bottom[i]
             second[i], second[j] = second[j], second[i]
@@ -293,7 +293,7 @@ def _most_batches(units: Numbers) -> int:
     return low
 
 
-def _check_sizes(batch_size: int, rank: int, world_size: int) -> None:
+def check_sizes(batch_size: int, rank: int, world_size: int) -> None:
     for name, size in (("batch_size", batch_size), ("rank", rank), ("world_size", world_size)):
         if isinstance(size, bool) or not isinstance(size, Integral):
             raise OptionError(f"{name} must be a whole number: got {size!r}.")
@@ -306,11 +306,11 @@ def _check_sizes(batch_size: int, rank: int, world_size: int) -> None:
         raise OptionError(f"rank must lie between 0 and world_size − 1: got rank {rank} of {world_size}.")
 
 
-def _permutation(count: int, generator: torch.Generator) -> Numbers:
+def permutation(count: int, generator: torch.Generator) -> Numbers:
     order: Numbers = torch.randperm(count, generator=generator).numpy()
     return order
 
 
-def _share(batch: Tensor, rank: int, world_size: int) -> Tensor:
+def share_of(batch: Tensor, rank: int, world_size: int) -> Tensor:
     """Rank's part of a global batch; parts differ by one sample at most."""
     return batch.tensor_split(world_size)[rank]

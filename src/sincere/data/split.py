@@ -20,7 +20,7 @@ class SplitIndices(NamedTuple):
     test: Tensor
 
 
-def seeded_generator(*seeds: int) -> torch.Generator:
+def seeded_generator(*seeds: int | str) -> torch.Generator:
     """A generator on the CPU whose stream depends on all of `seeds`, so that neighbouring ones share nothing."""
     digest = hashlib.blake2b("/".join(map(str, seeds)).encode(), digest_size=8).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest, "little") >> 1)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sincere.data import LabelledData
+from sincere.data import BalancedBatches, LabelledData
 from sincere.data.batches import Batches, ClassBatches, ShuffledBatches
 from sincere.errors import OptionError
 from sincere.train.config import BatchesConfig
@@ -53,13 +53,9 @@ class Planner:
     ) -> None:
         self.labels = data.labels.cpu()
         self.classes, self.device = len(data.class_names), data.inputs.device
-        self.dealer: Batches = (
-            ClassBatches(self.labels, batch_size=config.size, seed=seed, class_names=data.class_names)
-            if config.sampler == "classes"
-            else ShuffledBatches(len(data), batch_size=config.size, seed=seed, drop_last=config.drop_last)
-        )
+        self.dealer = _dealer(config, data, self.labels, seed)
         self.processes = processes
-        self.leaves_out = config.sampler == "shuffled" and config.drop_last
+        self.leaves_out = config.sampler == "balanced" or (config.sampler == "shuffled" and config.drop_last)
         self._came, self._counted = torch.zeros(len(data), dtype=torch.int64), 0  # in the epochs before `_counted`
         if self.dealer.smallest < processes:
             # Sizes of batches by class differ a little between epochs. What cannot be shared out in one of them is
@@ -105,3 +101,10 @@ class Planner:
             self._came[torch.cat(list(self.dealer.batches(earlier)))] += 1
         self._counted = epoch
         return self._came
+
+
+def _dealer(config: BatchesConfig, data: LabelledData, labels: Tensor, seed: int) -> Batches:
+    if config.sampler == "shuffled":
+        return ShuffledBatches(len(data), batch_size=config.size, seed=seed, drop_last=config.drop_last)
+    by_class = ClassBatches if config.sampler == "classes" else BalancedBatches
+    return by_class(labels, batch_size=config.size, seed=seed, class_names=data.class_names)

@@ -73,11 +73,12 @@ class BatchesConfig:
 
     size: samples of a batch, over all processes; each comes with all its views.
     sampler: "classes" gives every batch at least two classes and at least two of each; "shuffled" is plain shuffling,
-        as in the papers, which leaves out an incomplete last batch if `drop_last`.
+        as in the papers, which leaves out an incomplete last batch if `drop_last`; "balanced" deals every class as
+        often as any other, rare ones again and again, and each epoch another part of the large ones.
     """
 
     size: int = 512
-    sampler: Literal["classes", "shuffled"] = "classes"
+    sampler: Literal["classes", "shuffled", "balanced"] = "classes"
     drop_last: bool = True
 
     def __post_init__(self) -> None:
