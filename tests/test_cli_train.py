@@ -450,7 +450,7 @@ def test_two_processes_need_a_folder(data, monkeypatch):
 
 def test_notes_stay_where_progress_is_not_wanted(data, tmp_path):
     """They say what a result rests on; stdout is for findings all the same."""
-    np.savez("lonely.npz", x=np.random.default_rng(0).normal(size=(31, 3)), y=[0, 1] * 15 + [2])
+    np.savez("lonely.npz", x=np.random.default_rng(0).normal(size=(17, 3)), y=[0, 1] * 8 + [2])
     said = done("train", "lonely.npz", *FAST, "--quiet", "--out", "run")
     assert said.stderr == "note: 1 class has one sample to train on, and no positive but views of it: 2.\n", "once"
     assert said.stdout == ""
@@ -475,6 +475,25 @@ def test_flags_that_change_nothing_are_noted(data):
     assert "changes nothing" not in done(*words, "b", "--loss", "cross-entropy", *advice).stderr
     assert "changes nothing" not in done(*words, "c", "--loss", "fixed-simplex", "--temperature", "0.3").stderr
     assert load("b", device="cpu").model.head.dim == 4
+
+
+def test_rare_classes_are_noted_with_what_helps(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(112, 3))
+    np.savez(tmp_path / "rare.npz", x=rows, y=[0] * 60 + [1] * 48 + [2] * 4)
+    words = ("train", tmp_path / "rare.npz", *FAST, "--quiet", "--out")
+    note = "samples to train on: --class-balanced lets rare ones count as much as frequent ones.\n"
+    assert note in done(*words, tmp_path / "plain").stderr
+    assert note not in done("train", "--resume", tmp_path / "plain", "--quiet").stderr
+    assert note not in done(*words, tmp_path / "dealt", "--set", "batches.sampler=balanced").stderr
+    assert note not in done(*words, tmp_path / "classified", "--loss", "cross-entropy").stderr
+    balanced = done(*words, tmp_path / "balanced", "--class-balanced").stderr
+    assert note not in balanced
+    assert TrainConfig.load(tmp_path / "balanced").loss.options == {"class_balanced": True, "reduction": "class_mean"}
+    said = done(*words, tmp_path / "none", "--loss", "cross-entropy", "--class-balanced").stderr
+    assert "note: --class-balanced changes nothing: cross_entropy has no contrasts.\n" in said
+    assert "--class-balanced lets classes compete alike" in refused(
+        *words, tmp_path / "x", "--loss", "set-nce", "--class-balanced"
+    )
 
 
 def test_what_was_typed_is_refused_before_what_comes_of_it(data):

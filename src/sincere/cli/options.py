@@ -57,6 +57,14 @@ Loss = Annotated[
     ),
 ]
 Temperature = Annotated[float | None, _option("--temperature", "Of the loss; 0.1 unless given.", MODEL)]
+ClassBalanced = Annotated[
+    bool,
+    typer.Option(
+        "--class-balanced",
+        help="Let rare classes count as much as frequent ones: as contrasts and as anchors.",
+        rich_help_panel=MODEL,
+    ),
+]
 Encoder = Annotated[
     str | None,
     _option(

@@ -37,6 +37,8 @@ FLAGS = {
     "unreadable": "data.options.unreadable",
 }
 OTHER_OBJECTIVES = ("cross_entropy", "fixed_simplex")
+# Both are needed for a balance: as contrasts, and as anchors.
+CLASS_BALANCED: Settings = {"loss": {"options": {"class_balanced": True, "reduction": "class_mean"}}}
 
 
 def from_flags(values: Mapping[str, Any]) -> Settings:
@@ -50,13 +52,15 @@ def from_flags(values: Mapping[str, Any]) -> Settings:
             value = _loss(value)
             setting = "objective" if value in OTHER_OBJECTIVES else setting
         found = laid_over(found, _nested(setting.split("."), value))
-    return found
+    return laid_over(found, CLASS_BALANCED) if values.get("class_balanced") else found
 
 
 def without_effect(flags: Mapping[str, Any], config: TrainConfig) -> Iterator[str]:
     """A note for each flag that was given and changes nothing of this run."""
     if flags.get("temperature") is not None and config.objective == "cross_entropy":
         yield "--temperature changes nothing: cross_entropy has none."
+    if flags.get("class_balanced") and not config.contrastive:
+        yield f"--class-balanced changes nothing: {config.objective} has no contrasts."
     if flags.get("dim") is not None and config.head.layers_for(config.objective) == "none":
         yield (
             "--dim changes nothing: without a head the features are the embeddings. For another dimension: "

@@ -1,5 +1,7 @@
 """`sincere train`."""
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from json import loads
@@ -23,6 +25,9 @@ from sincere.train.company import heard_by_the_others
 from sincere.train.loop import told_run
 from sincere.train.progress import Telling, clock
 
+UNEQUAL = 10  # times as many samples: in claim 25 small classes are then well off the simplex
+BALANCING = ("sincere", "supcon", "eps_supinfonce", "decoupled", "spread")  # the losses that take class_balanced
+
 
 def train_model(
     context: typer.Context,
@@ -34,6 +39,7 @@ def train_model(
     lr: options.LearningRate = None,
     optimizer: options.Optimizer = None,
     temperature: options.Temperature = None,
+    class_balanced: options.ClassBalanced = False,
     dim: options.Dim = None,
     views: options.Views = None,
     seed: options.Seed = None,
@@ -71,7 +77,7 @@ def train_model(
             say(line)
     elif plan.reduced:  # part of the words above, and no progress: it changes the result
         noted(f"images are reduced to {plan.shape} for a CPU; the option image_size chooses another size.")
-    for words in without_effect(context.params, plan.config):
+    for words in (*without_effect(context.params, plan.config), *unequal_classes(plan)):
         noted(words)
     telling = Telling("off" if quiet else "auto", noted)
     found = told_run(plan.config, run=plan.run, resume=plan.resume, data=plan.data, telling=telling)
@@ -100,6 +106,21 @@ def how_long(plan: Plan, *, named: bool) -> list[str]:
     advice = shorter(plan.config, form.shape, seconds, named=named and form.kind == "image")
     told = f"On this CPU it will take {in_words(seconds)}."
     return [told] if advice is None else [told, advice]
+
+
+def unequal_classes(plan: Plan) -> Iterator[str]:
+    """A note on a new run in which rare classes count little, and what they can do about it."""
+    config = plan.config
+    weighs = config.loss.options.get("class_balanced") or config.batches.sampler == "balanced"
+    if plan.data is None or weighs or config.loss.name not in BALANCING or not config.contrastive:
+        return
+    sizes = Counter(plan.data.train.labels.tolist()).values()
+    fewest, most = min(sizes), max(sizes)
+    if most >= UNEQUAL * fewest and not RunFolder(plan.run).started:
+        yield (
+            f"classes have {fewest:,} to {most:,} samples to train on: --class-balanced lets rare ones count as much "
+            "as frequent ones."
+        )
 
 
 def ending(found: TrainedRun) -> str:
