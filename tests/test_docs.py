@@ -1,6 +1,8 @@
 """Every Python block of the README and the docs runs, page by page, from top to bottom."""
 
+import ast
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,26 @@ def test_examples_run(page, monkeypatch, tmp_path):
     namespace = {}
     for block in blocks:
         exec(compile(block, str(page), "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_scripts_that_are_not_run_import_what_exists(page):
+    """Blocks that need a library, a trained model or minutes: `py`, and whole scripts under `<summary>NAME.py`."""
+    text = page.read_text()
+    scripts = re.findall(r"```py\n(.*?)```", text, flags=re.DOTALL)
+    scripts += re.findall(r"<summary>\w+\.py</summary>\n\n```\n(.*?)```", text, flags=re.DOTALL)
+    imports = [node for script in scripts for node in ast.walk(ast.parse(script)) if isinstance(node, ast.ImportFrom)]
+    for node in imports:
+        if node.module.partition(".")[0] == "sincere":
+            for name in node.names:
+                assert _importable(node.module, name.name), f"{page.name}: from {node.module} import {name.name}"
+
+
+def _importable(module, name):
+    try:
+        return hasattr(import_module(module), name) or import_module(f"{module}.{name}") is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def test_figures_of_the_pages_are_those_of_the_results(monkeypatch):

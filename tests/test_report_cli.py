@@ -109,7 +109,7 @@ def test_what_is_refused(run, tmp_path):
     assert "belong to a file" in refused("report", run, "--train", tmp_path / "a.npz")
     assert "--unlabelled belongs to files" in refused("report", run, "--unlabelled", "drop")
     assert "must end in .html" in refused("report", tmp_path / "a.npz", "--out", tmp_path / "a.pdf")
-    assert "there is no file" in refused("report", tmp_path / "b.npz")
+    assert f"there is no file or folder {tmp_path / 'b'}." in refused("report", tmp_path / "b")
     (tmp_path / "empty").mkdir()
     assert "must be the folder of a run" in refused("report", tmp_path / "empty")
     assert "Example:" in call("report", "--help").output

@@ -76,7 +76,7 @@ def test_left_out_settings_keep_their_defaults():
         ({"encoder": {"options": {"width": float("nan")}}}, "of what JSON can hold: got {'width': nan}"),
         ({"encoder": {"options": {"sizes": [1, {"of": print}]}}}, "options by name, of what JSON can hold"),
         ({"views": {"options": {"flip": {"p": np.float32(0.5)}}}}, "options by name, of what JSON can hold"),
-        ({"optimizer": {"name": "adam"}}, "name must be one of 'sgd', 'adamw', 'lars', 'muon': got 'adam'"),
+        ({"optimizer": {"name": "adam"}}, "'lars', 'muon': got 'adam'. Did you mean 'adamw'?"),
         ({"epochs": 1.5}, "epochs must be a whole number"),
         ({"epochs": True}, "epochs must be a whole number"),
         ({"epochs": 0}, "epochs must be at least 1"),

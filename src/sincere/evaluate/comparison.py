@@ -234,7 +234,7 @@ def _check_comparable(evaluations: Sequence[Evaluation]) -> None:
             came = f"{unlike} of {len(first.labels)} labels of {first.name!r} and {other.name!r} differ"
         raise InputError(
             f"the evaluations must be of the same test samples in the same order: {came}. "
-            "Evaluate both with the same data, split and seed."
+            "Evaluate both on the same data and the same split; data.seed decides how runs split theirs."
         )
 
 

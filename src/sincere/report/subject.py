@@ -86,6 +86,8 @@ def read_subject(
         if train is not None or labels is not None:
             raise InputError(f"train and labels belong to a file of embeddings: {path} is the folder of a run.")
         return _of_run(RunFolder(path), sets, say)
+    if not path.exists():
+        raise InputError(f"there is no file or folder {path}.")
     say("reading")
     test = EmbeddingSet.load(path, labels=labels, unlabelled=unlabelled)
     fitted_on = EmbeddingSet.load(train, unlabelled=unlabelled) if isinstance(train, (str, Path)) else train

@@ -18,7 +18,8 @@ def check_fields(record: Any) -> None:
     for name, hint in _hints(type(record)).items():
         value = getattr(record, name)
         if not _fits(value, hint):
-            raise OptionError(f"{name} must be {_in_words(hint)}: got {value!r}.")
+            choices = [word for kind in _kinds(hint) if get_origin(kind) is Literal for word in get_args(kind)]
+            raise OptionError(f"{name} must be {_in_words(hint)}: got {value!r}.{did_you_mean(value, choices)}")
 
 
 def check_at_least(least: float, **values: float | None) -> None:
