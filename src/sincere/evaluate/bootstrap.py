@@ -12,10 +12,12 @@ import torch
 from torch import Tensor
 
 from sincere.errors import OptionError
+from sincere.evaluate.record import Estimate
 from sincere.nearest.precision import full_precision
 
 CELLS = 2**20  # counts held at once: few enough for the processor's cache
 LEAST_DRAWS = 100  # the outer 2.5 % are then two or three of them
+OUTER = ((1 - 0.95) / 2, 1 - (1 - 0.95) / 2)  # the quantiles between which 95 % lie
 
 
 def resampled_counts(n: int, *, draws: int, seed: int) -> Iterator[Tensor]:
@@ -57,11 +59,15 @@ def resampled_class_means(values: Tensor, labels: Tensor, *, classes: int, draws
     return torch.cat(parts)
 
 
-def percentile_interval(resampled: Tensor, level: float = 0.95) -> tuple[float, float]:
-    """The middle `level` of the draws of one figure (draws,)."""
+def estimated(value: float, resampled: Tensor) -> Estimate:
+    """A figure with its interval, from its value in each draw (draws,)."""
+    return Estimate(value, *percentile_interval(resampled))
+
+
+def percentile_interval(resampled: Tensor) -> tuple[float, float]:
+    """The middle 95 % of the draws of one figure (draws,)."""
     found = resampled[~resampled.isnan()]
     if not found.numel():
         return float("nan"), float("nan")
-    outside = (1 - level) / 2
-    low, high = torch.quantile(found, found.new_tensor([outside, 1 - outside])).tolist()
+    low, high = torch.quantile(found, found.new_tensor(OUTER)).tolist()
     return low, high

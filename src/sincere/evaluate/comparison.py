@@ -13,7 +13,7 @@ from sincere.checks import check_choice
 from sincere.embeddings.identity import other_samples
 from sincere.errors import InputError, OptionError
 from sincere.evaluate.accuracy import balanced_accuracy
-from sincere.evaluate.bootstrap import percentile_interval, resampled_class_means, resampled_means
+from sincere.evaluate.bootstrap import estimated, resampled_class_means, resampled_means
 from sincere.evaluate.classifiers import LENGTH
 from sincere.evaluate.paired import PairedTest, holm, paired_test
 from sincere.evaluate.record import Estimate, Evaluation, Setting
@@ -149,13 +149,13 @@ def compare(
             second=names[b],
             figure=figure,
             samples=values.shape[0],
-            estimate=Estimate(means[a] - means[b], *percentile_interval(resampled[:, a] - resampled[:, b])),
+            estimate=estimated(means[a] - means[b], resampled[:, a] - resampled[:, b]),
             test=test,
             p_holm=test.p,
         )
         for (a, b), test in zip(pairs, tests, strict=True)
     )
-    own = tuple(Estimate(mean, *percentile_interval(column)) for mean, column in zip(means, resampled.T, strict=True))
+    own = tuple(estimated(mean, column) for mean, column in zip(means, resampled.T, strict=True))
     notes = tuple(_unlike_probes(names, evaluations, method))
     return corrected_together([Comparison(names, figure, values.shape[0], own, differences, draws, seed, notes)])[0]
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from sincere.checks import check_choice
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError, OptionError
-from sincere.evaluate.bootstrap import percentile_interval, resampled_means
+from sincere.evaluate.bootstrap import estimated, resampled_means
 from sincere.evaluate.linear import LinearClassifier, fit_logistic, fit_with_folds
 from sincere.evaluate.record import Estimate
 from sincere.geometry.directions import Vectors, check_not_empty, vectors_on
@@ -127,4 +127,4 @@ def _unit_step(signs: Tensor, norm: Norm) -> Tensor:
 def _estimates(right: Tensor, *, draws: int, seed: int) -> tuple[Estimate, ...]:
     resampled = resampled_means(right, draws=draws, seed=seed)
     means = right.double().mean(dim=0).tolist()
-    return tuple(Estimate(mean, *percentile_interval(draw)) for mean, draw in zip(means, resampled.T, strict=True))
+    return tuple(estimated(mean, draw) for mean, draw in zip(means, resampled.T, strict=True))
