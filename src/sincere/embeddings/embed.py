@@ -128,7 +128,7 @@ def _through(
     found: list[tuple[Tensor, Tensor]] = []
     with in_evaluation(model), half_precision(place, precision), untuned():
         for samples in batches:
-            features = model.features(_in_layout_of(model, samples))
+            features = model.features(in_layout_of(model, samples))
             found.append((model.head(features).float(), features.float()))
     return torch.cat([pair[0] for pair in found]), torch.cat([pair[1] for pair in found])
 
@@ -181,7 +181,7 @@ def in_evaluation(module: nn.Module) -> Iterator[None]:
             part.training = mode
 
 
-def _in_layout_of(model: nn.Module, samples: Tensor) -> Tensor:
+def in_layout_of(model: nn.Module, samples: Tensor) -> Tensor:
     """Images channels-last where the model's convolutions are, so that no layer has to turn them around."""
     if samples.ndim != 4:
         return samples

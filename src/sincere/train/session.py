@@ -11,10 +11,10 @@ from sincere.embeddings.description import ModelDescription
 from sincere.encoders import EmbeddingModel, default_encoder, seeded
 from sincere.errors import InputError, OptionError
 from sincere.train.batches import Planner
-from sincere.train.excess import has_floor
+from sincere.train.excess import batch_floor, has_floor
 from sincere.train.fields import of_group
 from sincere.train.memory import Memory
-from sincere.train.meter import Meter, finite, floor_function
+from sincere.train.meter import Meter, finite
 from sincere.train.network import Network, build_classifier
 from sincere.train.objective import ObjectiveLoss
 from sincere.train.optimizer import build_optimizers
@@ -66,10 +66,13 @@ class Session:
         """A meter for this objective: a floor is known where the contrasts are the batch and nothing else."""
         config = self.config
         alone = config.objective == "contrastive" and not config.memory.queue and config.memory.momentum is None
-        floor = None
-        if alone and has_floor(config.loss):
-            floor = floor_function(config.loss, lambda: self.temperature() or 1.0, views=config.views.count)
-        return Meter(self.step.device, floor)
+
+        def floor(counts: tuple[int, ...]) -> float:
+            temperature = self.temperature()
+            assert temperature is not None  # losses that have a floor have one
+            return batch_floor(config.loss, counts, views=config.views.count, temperature=temperature)
+
+        return Meter(self.step.device, floor if alone and has_floor(config.loss) else None)
 
 
 def build_session(
