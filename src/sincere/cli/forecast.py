@@ -9,7 +9,7 @@ from torch import Tensor
 from sincere.data import Splits
 from sincere.encoders.build import LIBRARIES
 from sincere.train import TrainConfig
-from sincere.train.company import several
+from sincere.train.peers import several
 from sincere.train.processes import Processes, device_for
 from sincere.train.seeds import callers_generators_restored
 from sincere.train.session import Session, build_session

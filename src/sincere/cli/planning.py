@@ -20,8 +20,8 @@ from sincere.recipes import Given, find_recipe, reduced_side, starting_point
 from sincere.runs import RunFolder, read_json
 from sincere.tables import amount
 from sincere.train import TrainConfig
-from sincere.train.company import several
 from sincere.train.loop import opened
+from sincere.train.peers import several
 from sincere.train.processes import device_for
 from sincere.train.start import check_folder, check_same_settings
 

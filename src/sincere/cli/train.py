@@ -19,8 +19,8 @@ from sincere.recipes import find_recipe
 from sincere.runs import RunFolder
 from sincere.tables import amount
 from sincere.train import TrainedRun
-from sincere.train.company import heard_by_the_others
 from sincere.train.loop import told_run
+from sincere.train.peers import heard_by_the_others
 from sincere.train.progress import Telling, clock
 
 

@@ -17,10 +17,10 @@ from sincere.runs.lock import only_here
 from sincere.runs.tensor_files import needs_safetensors
 from sincere.train.batches import EpochPlan
 from sincere.train.checkpoint import Position, restore, run_state
-from sincere.train.company import heard_by_the_others
 from sincere.train.config import DataConfig
 from sincere.train.interruption import Interruption
 from sincere.train.meter import Meter
+from sincere.train.peers import heard_by_the_others
 from sincere.train.processes import Processes, device_for, joined_processes, tuned_convolutions
 from sincere.train.progress import Length, Show, Telling, build_progress, telling_by
 from sincere.train.reporting import Moment, Reporter

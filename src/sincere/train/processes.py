@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sincere.errors import InputError, OptionError
 from sincere.tables import amount
-from sincere.train.company import callers_store, failing_together, new_store, several, wait_for_everybody
+from sincere.train.peers import callers_store, failing_together, new_store, several, wait_for_everybody
 
 # The others wait while the first process validates and embeds, on a CPU easily for longer than the half hour that torch
 # would let them. One that has left is noticed at once all the same, by its connection.
