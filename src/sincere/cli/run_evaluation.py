@@ -18,8 +18,6 @@ from sincere.runs.model import checked_weights
 from sincere.train.processes import device_for
 from sincere.train.start import check_same_data
 
-SPLITS: tuple[Split, ...] = ("train", "validation", "test")
-
 
 def evaluated(
     run: Path, options: EvaluationOptions | None = None, *, device: str | None = None, data: Splits | None = None
@@ -95,7 +93,7 @@ def embedding_sets(
 ) -> dict[Split, EmbeddingSet]:
     """The run's embeddings by split; made from its model and its data where it did not save them."""
     checked_weights(folder)  # other weights than the run's would have other embeddings
-    saved = {split: folder.embeddings(split) for split in SPLITS if folder.embeddings(split).exists()}
+    saved = folder.saved_embeddings()
     if {"train", "test"} <= saved.keys():
         return {split: EmbeddingSet.load(path) for split, path in saved.items()}
     model, data = load(folder.path, device=device_for(device or "auto")), data or data_of(folder)

@@ -13,7 +13,7 @@ from sincere.data.sources import path_of
 from sincere.defaults import usual_defaults
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError
-from sincere.runs import RunFolder, WriteError, read_json
+from sincere.runs import RunFolder, read_json
 from sincere.runs.files import not_kept
 from sincere.runs.folder import Split
 
@@ -69,14 +69,14 @@ def _made(folder: RunFolder, embed: Callable[[LabelledData], EmbeddingSet]) -> R
     splits = _data_of(folder)
     made = References(embed(splits.train), None if splits.validation is None else embed(splits.validation))
     parts: dict[Split, EmbeddingSet | None] = {"train": made.train, "validation": made.validation}
-    refused = {}
+    refused: dict[Path, OSError] = {}
     for split, part in parts.items():
         place = folder.embeddings(split)
         try:
             if part is not None:
                 part.save(place)
         except OSError as error:  # a folder that cannot be made, too; whoever may only read a run can still use it
-            refused[place] = error if isinstance(error, WriteError) else OSError(error.errno, error.strerror)
+            refused[place] = error
     for words in not_kept(refused):
         warnings.warn(f"{words} They are made again next time.", stacklevel=2)
     return References(_lean(made.train), None if made.validation is None else _lean(made.validation))

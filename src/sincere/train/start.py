@@ -9,8 +9,6 @@ from sincere.data import Splits
 from sincere.data.fingerprint import data_fingerprint
 from sincere.errors import InputError, OptionError
 from sincere.runs import MetricsLog, RunFolder, newest_step, provenance, read_json, write_json
-from sincere.runs.files import TEMPORARY
-from sincere.runs.folder import CONTENTS
 from sincere.train.config import ComputeConfig
 from sincere.train.processes import Processes
 from sincere.train.train_config import TrainConfig, changed
@@ -23,7 +21,7 @@ def check_folder(folder: RunFolder, config: TrainConfig, *, resume: bool) -> Non
         return
     if not resume:
         raise OptionError(f"{folder.path} holds a run already: choose another folder, or resume it: resume=True.")
-    check_same_run(folder, config)
+    check_same_settings(folder, TrainConfig.load(folder.config).to_json(), config.to_json())
 
 
 def check_splits(data: object) -> None:
@@ -62,13 +60,8 @@ def begin(folder: RunFolder, config: TrainConfig, splits: Splits) -> None:
     MetricsLog(folder.metrics).cut_after(newest_step(folder.checkpoint))
 
 
-def check_same_run(folder: RunFolder, config: TrainConfig) -> None:
-    """A run goes on with the settings it began with."""
-    check_same_settings(folder, TrainConfig.load(folder.config).to_json(), config.to_json())
-
-
 def check_same_settings(folder: RunFolder, began: dict[str, Any], given: dict[str, Any]) -> None:
-    """The same of settings as JSON, which together need not make a configuration."""
+    """A run goes on with the settings it began with; `given` are as JSON, and need not make a configuration."""
     if different := changed(began, given):
         raise OptionError(
             f"{folder.path} was begun with other settings ({'; '.join(different)}): resume it with those in its "
@@ -111,9 +104,8 @@ def check_empty(folder: RunFolder) -> None:
     there = next(place for place in (folder.path, *folder.path.absolute().parents) if place.exists())
     if not there.is_dir():
         raise OptionError(f"the place of a run must be a folder: {there} is a file.")
-    ours = {name.rstrip("/") for name in CONTENTS} | {folder.readme.name}
     found = [place.name for place in folder.path.iterdir()] if folder.path.is_dir() else []
-    foreign = sorted(name for name in found if name.removesuffix(TEMPORARY) not in ours)
+    foreign = sorted(name for name in found if not folder.knows(name))
     if foreign:
         raise OptionError(f"{folder.path} must be new or empty: it holds {', '.join(foreign[:5])}.")
 
