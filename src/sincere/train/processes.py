@@ -81,7 +81,7 @@ def device_for(name: str) -> torch.device:
         name = "cuda" if available else "cpu"
     try:
         device = torch.device(name)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         raise OptionError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N': got {name!r}.") from error
     if device.type == "cuda":
         if not available:
@@ -95,7 +95,7 @@ def device_for(name: str) -> torch.device:
             )
     elif device.type != "cpu":
         try:
-            torch.Generator(device)  # views take their random numbers from one
+            torch.Generator(device)  # views take their random numbers from one; some kinds of device have none
         except (RuntimeError, AssertionError) as error:
             raise OptionError(
                 f"device {name!r} must be one that torch can use here, and is not: use 'auto'."
