@@ -11,8 +11,9 @@ from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError, OptionError
 from sincere.evaluate.bootstrap import estimated, resampled_means
 from sincere.evaluate.linear import LinearClassifier, fit_logistic, fit_with_folds
+from sincere.evaluate.options import Vectors
 from sincere.evaluate.record import Estimate
-from sincere.geometry.directions import Vectors, check_not_empty, vectors_on
+from sincere.geometry.directions import check_not_empty, vectors_on
 from sincere.geometry.record import HeadRobustness
 from sincere.nearest.neighbours import row_tiles
 from sincere.nearest.precision import full_precision
