@@ -316,7 +316,7 @@ def test_a_missing_library_is_named(tmp_path, monkeypatch, missing):
 
     def without(name, *rest):
         if name == missing:
-            raise ModuleNotFoundError(name)
+            raise ModuleNotFoundError(name, name=name)
         return real(name, *rest)
 
     monkeypatch.setattr(importlib, "import_module", without)

@@ -10,11 +10,11 @@ import torch
 
 from sincere.checks import did_you_mean
 from sincere.data.labelled import Form, check_room_for
-from sincere.data.optional import bring
 from sincere.data.options import Settings
 from sincere.data.ready import Ready, fit_images, images_from
 from sincere.data.samples import Found, classes_of_numbers
 from sincere.errors import InputError, OptionError
+from sincere.optional import bring
 
 PARTS = (("train", "trainval", "train-standard"), ("test", "val"))  # what their `split` calls the two, the first known
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sincere.report.elements import text
 from sincere.report.palette import COLOURS
+from sincere.report.picture import needs_lab
 from sincere.report.subject import Subject
 from sincere.tables import amount
 
@@ -62,8 +63,6 @@ def page(subjects: Sequence[Subject], panels: Sequence[Panel], *, comparison: st
 
 def plotly_script() -> str:
     """plotly.js as the installed package brings it."""
-    from sincere.report.picture import needs_lab
-
     script = needs_lab("plotly.offline").get_plotlyjs()
     return str(script).replace("\r\n", "\n")
 

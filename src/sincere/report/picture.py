@@ -10,7 +10,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
-from sincere.errors import OptionError
+from sincere.optional import bring
 from sincere.report.palette import FAINT, GRID, INK, PAPER
 from sincere.report.verdict import Verdict
 from sincere.runs.files import write_atomically
@@ -123,13 +123,7 @@ def new_figure(width: float = 5.6, height: float = 3.6) -> "tuple[Figure, Axes]"
 
 def needs_lab(module: str) -> Any:
     """A module of the `lab` extra, or an error that names its package."""
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        package = module.partition(".")[0]
-        raise OptionError(f'a report needs {package}, which is not installed: pip install "sincere[lab]".') from error
+    return bring(module, extra="lab", purpose="a report")
 
 
 def heat_ticks(axes: "Axes", names: Sequence[str], *, most: int = 30) -> None:
