@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from sincere.data.attempts import attempted
 from sincere.data.labelled import Form, check_room_for
 from sincere.data.options import Settings
 from sincere.data.samples import Classes, Note, Rendered, legible
@@ -113,19 +114,10 @@ def _largest_values(changes: list[_Change | Exception], bits: int) -> dict[int, 
 
 
 def _in_threads(function: Callable[[Any], T], items: Any) -> list[T | Exception]:
-    """`function` of every item, or the exception that it raised: a broken file must not stop the others."""
-
-    def attempt(item: Any) -> T | Exception:
-        try:
-            return function(item)
-        except MemoryError:
-            raise
-        except Exception as error:  # decoders raise whatever a broken file leads them into
-            return error
-
+    """`function` of every item, or the exception that it raised."""
     _pillow("Image")  # here, where a message is not taken for a bad file
     with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(attempt, items))
+        return list(pool.map(attempted(function), items))
 
 
 def _pillow(module: str) -> Any:
