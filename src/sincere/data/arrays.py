@@ -159,11 +159,16 @@ def _pairs(arrays: Mapping[str, Array], path: Path, settings: Settings) -> dict[
     )
 
 
+def array_of_tensor(values: Tensor) -> Array:
+    """From any device and without its graph."""
+    plain = values.detach().cpu()
+    return (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()  # NumPy has no bfloat16
+
+
 def array_of(values: npt.ArrayLike | Tensor, what: str) -> Array:
-    """Whatever holds numbers or names, as an array; a tensor from any device and without its graph."""
+    """Whatever holds numbers or names, as an array."""
     if isinstance(values, Tensor):
-        plain = values.detach().cpu()
-        return (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()  # NumPy has no bfloat16
+        return array_of_tensor(values)
     try:
         found = np.asarray(values)
     except ValueError as error:  # lists of several lengths

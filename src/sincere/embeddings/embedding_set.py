@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from sincere.checks import check_device, check_finite, check_labels, shape_of
+from sincere.data.arrays import array_of_tensor
 from sincere.embeddings.arrays import (
     Unlabelled,
     as_indices,
@@ -290,12 +291,11 @@ def _kept(name: str, values: Samples, kept: np.ndarray | None) -> Samples:
 
 
 def _as_numpy(name: str, values: object) -> np.ndarray:
-    if not isinstance(values, Tensor):
-        if np.ma.is_masked(values):
-            raise InputError(f"{name} must have all their values: some are masked. Leave those samples out.")
-        try:
-            return np.asarray(values)
-        except ValueError as error:
-            raise InputError(f"{name} must be an array, or lists of one length: {error}") from error
-    plain = values.detach().cpu()
-    return (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()  # NumPy has no bfloat16
+    if isinstance(values, Tensor):
+        return array_of_tensor(values)
+    if np.ma.is_masked(values):
+        raise InputError(f"{name} must have all their values: some are masked. Leave those samples out.")
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"{name} must be an array, or lists of one length: {error}") from error
