@@ -2,7 +2,8 @@
 
 from torch import Tensor, nn
 
-from sincere.encoders.shapes import DEEPEST, check_batch, check_shape, check_switch, check_whole
+from sincere.checks import check_flag
+from sincere.encoders.shapes import DEEPEST, check_batch, check_shape, check_whole
 
 
 class MLP(nn.Module):
@@ -20,7 +21,7 @@ class MLP(nn.Module):
         check_shape("mlp", shape, ("features",))
         check_whole("width", width)
         check_whole("depth", depth, most=DEEPEST)
-        check_switch("residual", residual)
+        check_flag("residual", residual)
         self.features, self.residual, self.feature_dim = shape[0], residual, width
         self.layers = nn.ModuleList(_layer(width if number else shape[0], width) for number in range(depth))
 

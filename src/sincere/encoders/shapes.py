@@ -65,12 +65,6 @@ def check_whole(name: str, value: object, least: int = 1, most: int = WIDEST) ->
         raise OptionError(f"{name} must be a whole number of at most {most:,}: got {value:,}.")
 
 
-def check_switch(name: str, value: object) -> None:
-    """On or off, and nothing that merely counts as true: "no" would."""
-    if not isinstance(value, bool):
-        raise OptionError(f"{name} must be True or False: got {value!r}.")
-
-
 def check_multiple(name: str, value: object, channels: int) -> None:
     """A factor that multiplies numbers of channels, the least of which is `channels`."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= LARGEST:

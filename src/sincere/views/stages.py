@@ -101,12 +101,6 @@ def check_pixels(name: str, value: object) -> None:
         raise OptionError(f"{name} must be a whole number of at least 1: got {value!r}.")
 
 
-def check_switch(name: str, value: object) -> None:
-    """On or off, and nothing that merely counts as true: "no" would."""
-    if not isinstance(value, bool):
-        raise OptionError(f"{name} must be True or False: got {value!r}.")
-
-
 def check_range(name: str, value: object, least: float) -> None:
     """A pair (low, high) with least ≤ low ≤ high."""
     pair = value if isinstance(value, (tuple, list)) and len(value) == 2 and all(map(_is_number, value)) else None
