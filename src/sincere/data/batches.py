@@ -3,7 +3,6 @@
 import heapq
 import math
 from collections.abc import Iterator, Sequence
-from numbers import Integral
 from typing import Protocol
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from sincere.checks import is_integral
 from sincere.data.batch_limits import LEAST, SHORT, least_size, notes_on_classes
 from sincere.data.epochs import EpochAfterEpoch
 from sincere.data.samples import dealt_unlabelled, listed
@@ -62,7 +62,7 @@ class ShuffledBatches(EpochAfterEpoch):
         drop_last: bool = True,
     ) -> None:
         _check_sizes(batch_size, rank, world_size)
-        if isinstance(samples, bool) or not isinstance(samples, (int, np.integer)):
+        if not is_integral(samples):
             raise OptionError(
                 f"samples must be how many there are, a whole number: got {type(samples).__name__}. Pass len(labels); "
                 "batches by class are ClassBatches."
@@ -295,7 +295,7 @@ def _most_batches(units: Numbers) -> int:
 
 def _check_sizes(batch_size: int, rank: int, world_size: int) -> None:
     for name, size in (("batch_size", batch_size), ("rank", rank), ("world_size", world_size)):
-        if isinstance(size, bool) or not isinstance(size, Integral):
+        if not is_integral(size):
             raise OptionError(f"{name} must be a whole number: got {size!r}.")
     if batch_size < max(4, world_size):
         raise OptionError(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, hub, nn
 
 from sincere.checks import check_choice, check_flag, did_you_mean, imported_factory, shape_of
-from sincere.encoders.shapes import IMAGE, check_batch, check_shape, check_state, check_whole
+from sincere.encoders.shapes import IMAGE, check_batch, check_shape, check_size, check_state
 from sincere.errors import InputError, OptionError
 from sincere.optional import bring
 
@@ -88,7 +88,7 @@ def from_factory(name: str, shape: tuple[int, ...], *, whole_numbers: bool, **op
     check_state(name, network)
     known = getattr(network, "feature_dim", None)
     if isinstance(known, int):
-        check_whole(f"feature_dim of what {name} returns", known)
+        check_size(f"feature_dim of what {name} returns", known)
         return network
     return External(network, shape, whole_numbers=whole_numbers)
 

@@ -6,11 +6,11 @@ Everything runs on the CPU: the same seed gives the same interval on every machi
 """
 
 from collections.abc import Iterator
-from numbers import Integral
 
 import torch
 from torch import Tensor
 
+from sincere.checks import is_integral
 from sincere.errors import OptionError
 from sincere.evaluate.record import Estimate
 from sincere.nearest.precision import full_precision
@@ -22,7 +22,7 @@ OUTER = ((1 - 0.95) / 2, 1 - (1 - 0.95) / 2)  # the quantiles between which 95 %
 
 def resampled_counts(n: int, *, draws: int, seed: int) -> Iterator[Tensor]:
     """How often each of n samples came in each draw: float64 (some draws, n), every row adds up to n."""
-    if isinstance(draws, bool) or not isinstance(draws, Integral) or draws < LEAST_DRAWS:
+    if not is_integral(draws) or draws < LEAST_DRAWS:
         raise OptionError(
             f"draws must be a whole number of at least {LEAST_DRAWS} for an interval: got {draws!r}. "
             "The papers use 1,000."

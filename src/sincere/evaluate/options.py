@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Literal, TypeAlias, get_args
 
-from sincere.checks import check_choice, check_flag
+from sincere.checks import check_choice, check_flag, is_number, is_whole
 from sincere.errors import OptionError
 from sincere.evaluate.bootstrap import LEAST_DRAWS
 from sincere.nearest.neighbours import Voting
@@ -40,7 +40,7 @@ class EvaluationOptions:
         check_choice("voting", self.voting, get_args(Voting))
         check_flag("unit_probe", self.unit_probe)
         self._check_numbers()
-        if self.l2 is not None and not (_is_number(self.l2) and isfinite(self.l2) and self.l2 > 0):
+        if self.l2 is not None and not (is_number(self.l2) and isfinite(self.l2) and self.l2 > 0):
             raise OptionError(
                 f"l2 must be a positive number: got {self.l2!r}. Separable classes have no minimum without."
             )
@@ -61,12 +61,7 @@ class EvaluationOptions:
 
 
 def _check_whole(name: str, value: object, least: int | None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
+    if not is_whole(value):  # one of NumPy's could not be written into the record, after all the work
         raise OptionError(f"{name} must be a whole number: got {value!r}.")
     if least is not None and value < least:
         raise OptionError(f"{name} must be at least {least}: got {value}.")
-
-
-def _is_number(value: object) -> bool:
-    """Such as a record can hold; one of NumPy's float32 would fail there, after all the work."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

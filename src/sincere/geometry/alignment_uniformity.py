@@ -9,6 +9,7 @@ import math
 import torch
 from torch import Tensor
 
+from sincere.checks import is_number
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import OptionError
 from sincere.geometry.directions import Directions, check_not_empty, directions_of
@@ -120,7 +121,7 @@ def uniformity(found: EmbeddingSet, *, t: float = 2) -> float | None:
 
 def _check_number(name: str, value: object) -> None:
     """A number, whatever its size; NaN is none."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+    if not is_number(value) or value != value:
         raise OptionError(f"{name} must be a number: got {value!r}. Wang and Isola use 2.")
 
 

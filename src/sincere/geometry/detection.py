@@ -6,11 +6,11 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from sincere.checks import check_choice
+from sincere.checks import check_choice, is_whole
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError, OptionError
 from sincere.evaluate.bootstrap import estimated, resampled_counts
-from sincere.geometry.directions import check_not_empty, class_sums, is_whole
+from sincere.geometry.directions import check_not_empty, class_sums
 from sincere.geometry.record import OutOfClass
 from sincere.losses.similarity import unit_rows
 from sincere.nearest.neighbours import cosine_tiles, row_tiles

@@ -86,11 +86,6 @@ def check_not_empty(found: EmbeddingSet) -> None:
         raise InputError(f"geometry needs at least one sample: {found.name!r} is empty.")
 
 
-def is_whole(value: object) -> bool:
-    """A count; 2.5 is none, and neither is True."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def cosines_across(vectors: Tensor) -> Tensor:
     """Cosine of every two rows, exactly symmetric; 0 with a zero row."""
     unit = unit_rows(vectors)

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 import sincere.functional as SF
+from sincere.checks import is_whole
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import OptionError
 from sincere.geometry.anchors import AnchorRows, anchor_rows
-from sincere.geometry.directions import Directions, check_not_empty, directions_of, is_whole
+from sincere.geometry.directions import Directions, check_not_empty, directions_of
 from sincere.losses.diagnosis import EPSILON, LOSSES, LossReading
 from sincere.losses.floors import simplex_floors, simplex_gap
 from sincere.nearest.precision import full_precision

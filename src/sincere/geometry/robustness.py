@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from sincere.checks import check_choice
+from sincere.checks import check_choice, is_number
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError, OptionError
 from sincere.evaluate.bootstrap import estimated, resampled_means
@@ -85,7 +85,7 @@ def head_robustness(
 
 
 def _is_size(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < torch.inf
+    return is_number(value) and 0 <= value < torch.inf
 
 
 def _strength(vectors: Tensor, labels: Tensor, *, classes: int, seed: int) -> float:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from torch import nn
 
 from sincere.checks import check_choice, check_temperature
-from sincere.encoders.shapes import check_whole
+from sincere.encoders.shapes import check_size
 from sincere.errors import OptionError
 from sincere.losses.modules import (
     ContrastiveLoss,
@@ -124,7 +124,7 @@ class HeadConfig:
         check_at_least(1, hidden=self.hidden, dim=self.dim)
         for name, width in (("hidden", self.hidden), ("dim", self.dim)):
             if width is not None:
-                check_whole(name, width)  # and not so wide that it must be a slip
+                check_size(name, width)  # and not so wide that it must be a slip
 
     def layers_for(self, objective: Objective) -> Literal["mlp", "linear", "none"]:
         """What "auto" means."""
