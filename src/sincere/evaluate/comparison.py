@@ -130,7 +130,7 @@ def compare(
         seed: of the draws.
     """
     _check_comparable(evaluations)
-    names = _distinct([evaluation.name for evaluation in evaluations])
+    names = distinct_names([evaluation.name for evaluation in evaluations])
     figure = figure_in_words(method, metric)
     values = torch.stack([per_sample(evaluation, method, metric) for evaluation in evaluations], dim=1)
     if metric == "balanced":
@@ -271,7 +271,7 @@ def _by_name(names: Sequence[str], words: Sequence[str]) -> str:
     return "; ".join(f"{name}: {one}" for name, one in zip(names, words, strict=True))
 
 
-def _distinct(names: Sequence[str]) -> tuple[str, ...]:
+def distinct_names(names: Sequence[str]) -> tuple[str, ...]:
     """Names that can be told apart: a second `run` becomes `run (2)`, or the next number that nobody has."""
     found: list[str] = []
     for name in names:
