@@ -9,9 +9,9 @@ from torch import Tensor
 from sincere.data import Splits
 from sincere.encoders.build import LIBRARIES
 from sincere.train import TrainConfig
+from sincere.train.global_generators import callers_generators_restored
 from sincere.train.peers import several
 from sincere.train.processes import Processes, device_for
-from sincere.train.seeds import callers_generators_restored
 from sincere.train.session import Session, build_session
 
 SHORT = 30.0  # seconds up to which nothing needs to be said

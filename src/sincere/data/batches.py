@@ -14,8 +14,8 @@ from sincere.checks import is_integral
 from sincere.data.batch_limits import LEAST, SHORT, least_size, notes_on_classes
 from sincere.data.epochs import EpochAfterEpoch
 from sincere.data.samples import dealt_unlabelled, listed
-from sincere.data.split import seeded_generator
 from sincere.errors import InputError, OptionError
+from sincere.seeds import seeded_generator
 
 Numbers = npt.NDArray[np.int64]
 

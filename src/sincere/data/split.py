@@ -1,6 +1,5 @@
 """Stratified splits: every part holds the classes in the proportions of the whole."""
 
-import hashlib
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from sincere.data.options import check_shares
 from sincere.errors import InputError
+from sincere.seeds import seeded_generator
 
 
 class SplitIndices(NamedTuple):
@@ -18,12 +18,6 @@ class SplitIndices(NamedTuple):
     train: Tensor
     validation: Tensor
     test: Tensor
-
-
-def seeded_generator(*seeds: int) -> torch.Generator:
-    """A generator on the CPU whose stream depends on all of `seeds`, so that neighbouring ones share nothing."""
-    digest = hashlib.blake2b("/".join(map(str, seeds)).encode(), digest_size=8).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest, "little") >> 1)
 
 
 def stratified_split(

@@ -18,13 +18,13 @@ from sincere.runs.tensor_files import needs_safetensors
 from sincere.train.batches import EpochPlan
 from sincere.train.checkpoint import Position, restore, run_state
 from sincere.train.config import DataConfig
+from sincere.train.global_generators import callers_generators_restored
 from sincere.train.interruption import Interruption
 from sincere.train.meter import Meter
 from sincere.train.peers import heard_by_the_others
 from sincere.train.processes import Processes, device_for, joined_processes, tuned_convolutions
 from sincere.train.progress import Length, Show, Telling, build_progress, telling_by
 from sincere.train.reporting import Moment, Reporter
-from sincere.train.seeds import callers_generators_restored
 from sincere.train.session import Session, build_session
 from sincere.train.start import begin, check_alike, check_folder, check_splits, notes_on_compute
 from sincere.train.train_config import TrainConfig

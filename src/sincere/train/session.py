@@ -10,6 +10,7 @@ from sincere.data import LabelledData, Splits
 from sincere.embeddings.description import ModelDescription
 from sincere.encoders import EmbeddingModel, default_encoder, seeded
 from sincere.errors import InputError, OptionError
+from sincere.seeds import seeded_generator
 from sincere.train.batches import Planner
 from sincere.train.excess import batch_floor, has_floor
 from sincere.train.fields import of_group
@@ -20,7 +21,6 @@ from sincere.train.objective import ObjectiveLoss
 from sincere.train.optimizer import build_optimizers
 from sincere.train.processes import Processes
 from sincere.train.schedule import learning_rate
-from sincere.train.seeds import seed_for
 from sincere.train.step import Parts, TrainingStep
 from sincere.train.train_config import TrainConfig
 from sincere.views import StagedViews, Statistics, build_views, default_views
@@ -86,7 +86,7 @@ def build_session(
     present = [name for name, count in zip(splits.train.class_names, counts, strict=True) if count]
     if len(present) < 2:
         raise InputError(f"training needs samples of at least two classes: {splits.train.name} has those of {present}.")
-    generator = torch.Generator().manual_seed(seed_for(config.seed, "weights"))
+    generator = seeded_generator(config.seed, "weights")
     description = describe(config, splits.train)
     with of_group("encoder"):
         model = description.build_model(generator, weights_follow=weights_follow)
@@ -158,7 +158,7 @@ def _started_from_data(model: EmbeddingModel, views: StagedViews, data: Labelled
     """Let an encoder that computes some of its weights from data (`start_from`) see samples from all over the set."""
     start = getattr(model.encoder, "start_from", None)
     if start is not None:
-        mixed = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed_for(seed, "start")))
+        mixed = torch.randperm(len(data), generator=seeded_generator(seed, "start"))
         start(views.plain(data.inputs[mixed[:SEEN_AT_START].to(data.inputs.device)]))
 
 
