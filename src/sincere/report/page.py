@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 from sincere.report.elements import text
-from sincere.report.palette import COLOURS
+from sincere.report.palette import colour_of
 from sincere.report.picture import needs_lab
 from sincere.report.subject import Subject
 from sincere.tables import amount
@@ -101,7 +101,7 @@ def _bar(panels: Sequence[Panel], *, compared: bool) -> str:
     if len(panels) > 1:
         buttons = "".join(
             f'<button role="tab" id="tab{number}" aria-controls="panel{number}" '
-            f'aria-selected="{str(number == 0).lower()}" style="--run: {COLOURS[number % len(COLOURS)]}">'
+            f'aria-selected="{str(number == 0).lower()}" style="--run: {colour_of(number)}">'
             f"{text(panel.name)}</button>"
             for number, panel in enumerate(panels)
         )

@@ -15,7 +15,7 @@ from sincere.report.inputs import Known, Source, sources_of, subject_from, train
 from sincere.report.keeping import keep_records
 from sincere.report.mistakes import worst_mistakes
 from sincere.report.page import SECTIONS, Panel, page, plotly_script
-from sincere.report.palette import class_colour, class_symbol
+from sincere.report.palette import class_symbol, colour_of
 from sincere.report.picture import Picture
 from sincere.report.pictures.accuracy import accuracy_picture
 from sincere.report.pictures.class_pairs import class_pairs_picture
@@ -67,7 +67,7 @@ class _Writer:
         self.runs.append(
             {
                 "classes": subject.test.class_names,
-                "colours": [class_colour(c) for c in range(len(subject.test.class_names))],
+                "colours": [colour_of(c) for c in range(len(subject.test.class_names))],
                 "symbols": [class_symbol(c) for c in range(len(subject.test.class_names))],
                 "labels": subject.test.labels[found.chosen].tolist(),
                 "predicted": predictions(subject, found),

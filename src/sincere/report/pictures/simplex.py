@@ -6,7 +6,7 @@ import numpy as np
 
 from sincere.geometry.directions import class_means
 from sincere.geometry.record import SimplexConditions
-from sincere.report.palette import COLOURS, FAINT, class_colour
+from sincere.report.palette import COLOURS, FAINT, colour_of
 from sincere.report.picture import Picture, Table, in_style, new_figure, rounded, short_names
 from sincere.report.subject import Subject
 from sincere.report.verdict import Verdict, graded, signed
@@ -83,8 +83,8 @@ def _draw_means(axes: Any, subject: Subject, present: list[int]) -> None:
             axes.plot(*zip(placed[a], placed[b], strict=True), "-", color=FAINT, linewidth=0.8)
     names = short_names([subject.test.class_names[c] for c in present], 16)
     for place, c in enumerate(present):
-        axes.plot(*zip(np.zeros(space), placed[place], strict=True), color=class_colour(c), linewidth=2.4)
-        axes.plot(*placed[place : place + 1].T, "o", color=class_colour(c), markersize=8)
+        axes.plot(*zip(np.zeros(space), placed[place], strict=True), color=colour_of(c), linewidth=2.4)
+        axes.plot(*placed[place : place + 1].T, "o", color=colour_of(c), markersize=8)
         length = float(np.linalg.norm(placed[place]))
         beyond = placed[place] * (1 + BESIDE / length) if length > BESIDE else BESIDE * ideal[place]
         axes.text(*beyond, names[place], ha="center", va="center", fontweight="bold")
