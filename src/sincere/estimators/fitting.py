@@ -14,25 +14,11 @@ from sincere.defaults import gradients_on
 from sincere.encoders import EmbeddingModel, ProjectionHead, build_encoder, seeded
 from sincere.errors import OptionError
 from sincere.estimators.telling import told
-from sincere.losses.modules import (
-    ContrastiveLoss,
-    DecoupledLoss,
-    EpsSupInfoNCELoss,
-    SetLoss,
-    SINCERELoss,
-    SupConLoss,
-)
+from sincere.train.config import LOSSES
 from sincere.train.progress import Length, Show
 from sincere.views import Statistics, build_views
 
 LossName: TypeAlias = Literal["sincere", "supcon", "eps_supinfonce", "decoupled", "set_nce"]
-LOSSES: dict[LossName, type[ContrastiveLoss]] = {
-    "sincere": SINCERELoss,
-    "supcon": SupConLoss,
-    "eps_supinfonce": EpsSupInfoNCELoss,
-    "decoupled": DecoupledLoss,
-    "set_nce": SetLoss,
-}
 WARMUP = 0.05  # share of all steps over which the learning rate rises
 
 
