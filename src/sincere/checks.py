@@ -204,6 +204,14 @@ def hint_about_views(labels: Tensor, samples: int, of: str, views: int | None) -
     return ""
 
 
+def check_class_range(name: str, least: int, largest: int, classes: int) -> None:
+    """Class numbers, here the least and the largest of them, lie between 0 and classes − 1."""
+    if not 0 <= least <= largest < classes:
+        raise InputError(
+            f"{name} must lie between 0 and {classes - 1}, as there are {classes} classes: got {least} to {largest}."
+        )
+
+
 def check_device(name: str, tensor: Tensor, of: str, device: torch.device) -> None:
     """Two tensors that meet in one loss live on one device."""
     if tensor.device != device:
@@ -228,15 +236,16 @@ def check_room(needed: int, what: str, advice: str) -> None:
         )
 
 
-def free_memory() -> int | None:
+def free_memory(*, swap: bool = True) -> int | None:
     """Bytes that a process could still get: of the machine, or of the part of it that a container has.
 
-    What was kept of files that were read is free: the system forgets it when somebody needs the room.
+    What was kept of files that were read is free: the system forgets it when somebody needs the room. `swap` counts the
+    disk that the machine can use as memory.
     """
     found = []
     with suppress(OSError, ValueError, KeyError):
         machine = _figures(Path(MACHINE))
-        found.append(1024 * (machine["MemAvailable:"] + machine.get("SwapFree:", 0)))
+        found.append(1024 * (machine["MemAvailable:"] + (machine.get("SwapFree:", 0) if swap else 0)))
     for folder, limit, used, lent in CONTAINERS:
         with suppress(OSError, ValueError):  # "max" where there is no limit
             room = int(Path(folder, limit).read_text()) - int(Path(folder, used).read_text())

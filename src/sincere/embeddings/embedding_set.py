@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sincere.checks import check_device, check_finite, check_labels, shape_of
+from sincere.checks import check_class_range, check_device, check_finite, check_labels, shape_of
 from sincere.data.arrays import array_of_tensor
 from sincere.embeddings.arrays import (
     Unlabelled,
@@ -75,11 +75,8 @@ class EmbeddingSet:
             _check_images(self.images, len(self))
         if len(set(self.class_names)) != len(self.class_names):
             raise InputError("class_names must differ from each other: one of them comes twice.")
-        if len(self) and not 0 <= int(self.labels.min()) <= int(self.labels.max()) < len(self.class_names):
-            raise InputError(
-                f"labels must lie between 0 and {len(self.class_names) - 1}, as there are {len(self.class_names)} "
-                f"class_names: got {int(self.labels.min())} to {int(self.labels.max())}."
-            )
+        if len(self):
+            check_class_range("labels", int(self.labels.min()), int(self.labels.max()), len(self.class_names))
 
     def __len__(self) -> int:
         return self.embeddings.shape[0]

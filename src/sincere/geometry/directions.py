@@ -6,7 +6,7 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from sincere.checks import check_choice, check_finite, check_labels, shape_of
+from sincere.checks import check_choice, check_class_range, check_finite, check_labels, shape_of
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError
 from sincere.evaluate.classifiers import vectors_of
@@ -71,10 +71,8 @@ def class_means(embeddings: Tensor, labels: Tensor, *, classes: int) -> Tensor:
             f"{shape_of(labels)}."
         )
     labels = labels.long()
-    if labels.numel() and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
-        raise InputError(
-            f"labels must lie between 0 and {classes - 1}: got {int(labels.min())} to {int(labels.max())}."
-        )
+    if labels.numel():
+        check_class_range("labels", int(labels.min()), int(labels.max()), classes)
     sums = class_sums(unit_rows(embeddings), labels, classes=classes)
     return sums / torch.bincount(labels, minlength=classes).unsqueeze(1)
 
