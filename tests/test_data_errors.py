@@ -262,9 +262,15 @@ OPTIONS = {
     "level": ({"level": "middle"}, "level must be one of 'fine', 'coarse'"),
     "unreadable": ({"unreadable": "ignore"}, "unreadable must be one of 'stop', 'skip'"),
     "image_size": ({"image_size": 0}, "image_size must be a whole number of at least 1: got 0"),
-    "seconds": ({"seconds": -1.0}, "seconds must be positive: got -1.0"),
+    "seconds": ({"seconds": -1.0}, "seconds must be a positive number: got -1.0"),
+    "seconds in words": ({"seconds": "3"}, "seconds must be a positive number: got '3'"),
+    "verify": ({"verify": "no"}, "verify must be True or False: got 'no'"),
     "seed": ({"seed": 0.5}, "seed must be a whole number: got 0.5"),
     "shares": ({"test_share": 0.8, "validation_share": 0.3}, "together less than 1"),
+    "shares in words": (
+        {"test_share": "0.2"},
+        "together less than 1, so that something is left to train on: got 0.1 and '0.2'",
+    ),
     "no test part": ({"test_share": 0}, "test_share must be above 0 where the source has no test part"),
     "digits as text": ({"kind": "text"}, "digits are images, or arrays of 64 features: got kind='text'"),
 }
