@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from sincere.checks import is_integral
 from sincere.data import LabelledData
 from sincere.defaults import usual_defaults
 from sincere.embeddings.embedding_set import EmbeddingSet
@@ -73,8 +74,7 @@ def embed_inputs(
     on_step: Callable[[str], None] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """As `embed`, of inputs without labels: embeddings (n, d) and features (n, f), float32."""
-    if batch < 1:
-        raise OptionError(f"batch must be at least 1: got {batch}.")
+    _check_counts(batch=batch)
     place = torch.device(device) if device is not None else device_of(model)
     if place != device_of(model):
         model.to(place)
@@ -107,8 +107,7 @@ def embed_views(
     A linear classifier that is fitted on them sees the training samples as less settled than they look plain, once an
     encoder has learned those by heart. A seed repeats the views on the same kind of device.
     """
-    if count < 1 or batch < 1:
-        raise OptionError(f"count and batch must be at least 1: got {count} and {batch}.")
+    _check_counts(count=count, batch=batch)
     place = device_of(model)
     generator = torch.Generator(place).manual_seed(seed)
     starts = [first for _ in range(count) for first in range(0, len(data), batch)]
@@ -119,6 +118,12 @@ def embed_views(
     embeddings, features = _through(model, samples, place, precision)
     labels = data.labels.to(place).repeat(count)
     return EmbeddingSet(embeddings, labels, data.class_names, f"{data.name}, {amount(count, 'view')}", features)
+
+
+def _check_counts(**counts: int) -> None:
+    for name, value in counts.items():
+        if not is_integral(value) or value < 1:
+            raise OptionError(f"{name} must be a whole number of at least 1: got {value!r}.")
 
 
 def _through(
