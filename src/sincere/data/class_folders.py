@@ -96,7 +96,8 @@ def _is_of(kind: Kind, path: Path) -> bool:
 
 
 def _is_lost(path: Path) -> bool:
-    """Is it a link that leads nowhere, or a folder that is closed to us? Nobody knows its samples: reading it tells."""
+    """Is it a link that leads nowhere, or a folder that may not be opened? It counts as a sample, so that reading it
+    says what is wrong."""
     return not os.path.isfile(path)
 
 

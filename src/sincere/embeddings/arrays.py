@@ -123,7 +123,7 @@ def classes_of(labels: Array, class_names: tuple[str, ...] | None) -> tuple[Arra
 
 
 def float_rows(name: str, values: Array, *, tensor: bool = False) -> Array:
-    """Numbers as float32 rows; `tensor` says that the caller had one, and is told so what to do with views."""
+    """Numbers as float32 rows. `tensor`: the caller had one, so that advice on views is given in torch's words."""
     if values.dtype.kind not in "fiub":
         raise InputError(f"{name} must be numbers: got {values.dtype}.")
     if values.ndim != 2:

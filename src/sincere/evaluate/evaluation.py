@@ -13,7 +13,6 @@ from sincere.evaluate.options import EvaluationOptions
 from sincere.evaluate.record import Evaluation, RetrievalResult
 from sincere.evaluate.results import classifier_results, dims_of, retrieval_result
 from sincere.evaluate.retrieval import retrieve
-from sincere.evaluate.wording import left_out
 from sincere.nearest.default_k import k_notes
 from sincere.nearest.precision import full_precision
 from sincere.tables import amount
@@ -188,4 +187,11 @@ def _notes(task: Task, scored: list[Scored], retrieval: RetrievalResult | None) 
     if retrieval is None and "retrieval" in options.methods:
         yield f"retrieval was left out: {ALONE}"
     if retrieval is not None and len(retrieval.queries) < len(task.test):
-        yield left_out(len(task.test) - len(retrieval.queries), "test sample")
+        yield _left_out(len(task.test) - len(retrieval.queries))
+
+
+def _left_out(alone: int) -> str:
+    """A note on samples that retrieval has nothing to find for."""
+    if alone == 1:
+        return "1 test sample is the only one of its class: retrieval leaves it out as a query"
+    return f"{amount(alone, 'test sample')} are the only ones of their class: retrieval leaves them out as queries"

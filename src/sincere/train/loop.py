@@ -106,7 +106,7 @@ def _trained(
     *,
     resume: bool,
 ) -> TrainedRun:
-    """A function of its own, so that network and optimizers are gone when the processes part."""
+    """A function of its own, so that network and optimizers are freed before the process group is destroyed."""
     if processes.world > 1:
         check_alike(config, splits, processes)
     resumed = newest_step(folder.checkpoint) > 0
@@ -135,7 +135,7 @@ def opened(config: DataConfig) -> Splits:
 
 
 def last_told(folder: RunFolder) -> tuple[EpochLoss | None, Validation | None]:
-    """Loss and validation of the last complete epochs, as a run that is resumed has told them."""
+    """Loss and validation of the last complete epochs, from the metrics of a run that is resumed."""
     loss, validation = None, None
     for record in read_metrics(folder.metrics):
         if record["kind"] == "epoch":
@@ -209,7 +209,8 @@ class Loop:
                 reporter.reading(self._moment(), meter.read(plan, position.place), temperature=session.temperature())
             if last:
                 self._end_epoch(reporter)
-            # Signals and clocks differ from process to process, and what follows they have to do together.
+            # Signals and clocks differ between processes, yet all must save and stop together. So they agree on one
+            # number that holds both: twice the signal (0 for none), plus 1 where a checkpoint is due.
             signal, due = divmod(self.processes.largest(2 * (asked.signal or 0) + self._due()), 2)
             if signal or due:
                 self._save()

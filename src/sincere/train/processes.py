@@ -131,7 +131,7 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
     control = dist.new_group(backend="gloo", timeout=LONGEST_WORK)
     rank, world = dist.get_rank(), dist.get_world_size()
     try:
-        # Told first, and left afterwards: whoever notices that this process is gone then finds out why.
+        # A failure is told before the group is left: whoever then notices that this process is gone can find out why.
         with nullcontext() if store is None else failing_together(store, rank):
             yield Processes(rank, world, control)
     finally:
@@ -144,7 +144,7 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
 
 
 def _meet(device: torch.device) -> Any:
-    """Form the group once everybody is here; the store in which the processes leave word for each other."""
+    """Form the process group once everybody is here; returns the store in which processes tell of failures."""
     store, rank, world = new_store()
     wait_for_everybody(store, world)
     on_gpu = device.type == "cuda"
