@@ -40,7 +40,7 @@ class Plan:
 
     @property
     def shape(self) -> str:
-        """Of one sample: `3×64×64`."""
+        """The shape of one sample: `3×64×64`."""
         return "" if self.data is None else "×".join(map(str, self.data.train.form.shape))
 
     def in_words(self) -> str:

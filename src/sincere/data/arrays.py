@@ -160,7 +160,7 @@ def _pairs(arrays: Mapping[str, Array], path: Path, settings: Settings) -> dict[
 
 
 def array_of_tensor(values: Tensor) -> Array:
-    """From any device and without its graph."""
+    """A tensor as an array, from any device and without its graph."""
     plain = values.detach().cpu()
     return (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()  # NumPy has no bfloat16
 

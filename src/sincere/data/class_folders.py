@@ -76,7 +76,8 @@ def _loose_note(loose: Sequence[Path], folder: Path, settings: Settings) -> list
 
 
 def _left_out(paths: Sequence[Path], folder: Path, kind: Kind) -> list[str]:
-    """Notes on files that are not read: of another form than ours, which their owner may take for read, or of none."""
+    """Notes on files that are not read: those of forms unknown here, which their owner may expect to be used, and all
+    others."""
     forms, others = list[Path](), list[Path]()
     for path in paths:
         (forms if path.suffix.lower() in OTHER[kind] else others).append(path)
@@ -145,7 +146,7 @@ def _below(folder: Path, seen: set[tuple[int, int]]) -> Iterator[Path]:
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """What is in a folder and not hidden: copies and thumbnails are."""
+    """The entries of a folder by name, without hidden ones, as copies and thumbnails are."""
     with os.scandir(folder) as entries:
         return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
 

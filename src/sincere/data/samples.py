@@ -172,7 +172,7 @@ def listed(items: Sequence[object], most: int = SHOWN_FILES) -> str:
 
 
 def listed_names(names: Sequence[str], most: int) -> str:
-    """The same of classes, in quotation marks where one could be taken for more than a name.
+    """The first class names, as `listed`; in quotation marks where one could be taken for more than a name.
 
     >>> listed_names(["cat", "red, dry", "seed=3"], 8)
     "cat, 'red, dry', 'seed=3'"

@@ -47,7 +47,7 @@ def nearest_class(
 
 
 def _check_comparable(new: Tensor, known: References) -> None:
-    """Of one dimension with what is known, and finite."""
+    """Refuse embeddings of another dimension than the references, and those that are not finite."""
     dimension = known.train.embeddings.shape[1]
     if new.shape[1] != dimension:
         raise InputError(

@@ -67,7 +67,7 @@ class Figures:
 
 @cache
 def known_figures() -> dict[str, Figures]:
-    """By recipe."""
+    """The measured figures of each recipe, by its name."""
     if not FILE.exists():
         return {}
     return {name: Figures.of(document) for name, document in json.loads(FILE.read_text(encoding="utf-8")).items()}

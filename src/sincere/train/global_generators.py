@@ -41,7 +41,7 @@ def callers_generators_restored(device: torch.device) -> Iterator[None]:
 
 
 def _generator(device: torch.device) -> torch.Generator:
-    """Of layers on this device."""
+    """The generator that layers draw from on this device."""
     if device.type != "cuda":
         return torch.default_generator
     torch.cuda.init()  # type: ignore[no-untyped-call]

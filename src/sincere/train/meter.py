@@ -84,7 +84,7 @@ class Meter:
         return sums.loss / sums.steps, (sums.loss - sums.floor) / sums.steps if self.floor_of else None
 
     def state(self) -> dict[str, Any]:
-        """As JSON; waits for the device."""
+        """The sums so far as JSON; waits for the device."""
         return {"total": finite(float(self.total), "loss"), "first": self.first, "epoch": asdict(self.epoch)}
 
     def load_state(self, state: dict[str, Any]) -> None:

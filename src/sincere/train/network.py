@@ -31,7 +31,7 @@ class Network(nn.Module):
         return outputs.reshape(*views.shape[:2], -1)
 
     def outputs(self, samples: Tensor) -> Tensor:
-        """Of samples (n, …): (n, width)."""
+        """What the objective needs of samples (n, …): (n, width)."""
         features = self.model.features(samples)
         embeddings: Tensor = self.model.head(features)
         if self.classifier is None:

@@ -53,7 +53,7 @@ class Session:
         return learning_rate(self.config.schedule, lr, step=step, steps_per_epoch=len(self.planner), epochs=epochs)
 
     def temperature(self) -> float | None:
-        """Of the contrastive loss, read from the device if it is learned.
+        """The temperature of the contrastive loss, read from the device if it is learned.
 
         One that grew to infinity is refused: every similarity is 0 then, and the loss a number that says nothing.
         """
