@@ -6,17 +6,20 @@ from pathlib import Path
 from sincere.data import Splits
 from sincere.data.sources import path_of
 from sincere.errors import InputError
-from sincere.runs import RunFolder
+from sincere.runs import RunFolder, read_json
 from sincere.train import TrainConfig
 from sincere.train.config import DataConfig
 from sincere.train.loop import opened
+from sincere.train.start import check_same_splits, describe_data
 
 
 def data_of(folder: RunFolder) -> Splits:
-    """What a run was trained on, read again."""
+    """What a run was trained on, and held out, read again; refused where it is not what it was."""
     config = TrainConfig.load(folder.path).data
     check_is_here(config, folder)
-    return opened(config)
+    splits = opened(config)
+    check_same_splits(read_json(folder.provenance), describe_data(splits))
+    return splits
 
 
 def check_is_here(config: DataConfig, folder: RunFolder, *, named: Collection[str] = (), or_else: str = "") -> None:

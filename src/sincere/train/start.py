@@ -51,8 +51,7 @@ def begin(folder: RunFolder, config: TrainConfig, splits: Splits) -> None:
     record: dict[str, Any] = {"data": describe_data(splits), "starts": []}
     if folder.started:
         given, record = record["data"], read_json(folder.provenance)
-        check_same_data(record, given["fingerprint"])
-        check_same_held_out(record, given["held_out_fingerprint"])
+        check_same_splits(record, given)
     folder.create()
     record["starts"].append(provenance(seed=config.seed))
     write_json(folder.provenance, record)
@@ -79,8 +78,14 @@ def check_alike(config: TrainConfig, splits: Splits, processes: Processes) -> No
     processes.agree("training data", data_fingerprint(splits.train), advice=advice)
 
 
-def check_same_data(record: dict[str, Any], fingerprint: str) -> None:
-    """A run that resumes goes on with the samples that it began with."""
+def check_same_splits(record: dict[str, Any], given: dict[str, Any]) -> None:
+    """A run goes on with the samples that it began with, and its accuracies are of the same ones: `given` as
+    `describe_data` has it, `record` as the run keeps it."""
+    _check_same_training_data(record, given["fingerprint"])
+    _check_same_held_out(record, given["held_out_fingerprint"])
+
+
+def _check_same_training_data(record: dict[str, Any], fingerprint: str) -> None:
     known = record.get("data", {}).get("fingerprint")
     if known != fingerprint:
         raise InputError(
@@ -89,8 +94,7 @@ def check_same_data(record: dict[str, Any], fingerprint: str) -> None:
         )
 
 
-def check_same_held_out(record: dict[str, Any], fingerprint: str) -> None:
-    """Accuracies of one run are of the same samples, before and after it was resumed."""
+def _check_same_held_out(record: dict[str, Any], fingerprint: str) -> None:
     known = record.get("data", {}).get("held_out_fingerprint", fingerprint)  # records of before have none
     if known != fingerprint:
         raise InputError(
