@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor
 
+from sincere.data.conversion import array_of_tensor
 from sincere.data.label_lines import check_as_many, read_label_lines
 from sincere.data.options import Settings
 from sincere.data.ready import Ready, features_from, images_from, lost_digits
@@ -157,12 +157,6 @@ def _pairs(arrays: Mapping[str, Array], path: Path, settings: Settings) -> dict[
         f"{path} must hold samples and labels under usual names (x and y; x_train, y_train, x_test, y_test; data and "
         f"target; …): it holds {shapes}. Name them: input_column='…', label_column='…'."
     )
-
-
-def array_of_tensor(values: Tensor) -> Array:
-    """A tensor as an array, from any device and without its graph."""
-    plain = values.detach().cpu()
-    return (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()  # NumPy has no bfloat16
 
 
 def array_of(values: npt.ArrayLike | Tensor, what: str) -> Array:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from sincere.checks import check_choice, check_class_range, check_finite, check_room, shape_of
+from sincere.data.conversion import as_indices
 from sincere.errors import InputError
 from sincere.tables import amount
 from sincere.types import Kind
@@ -136,10 +137,11 @@ class LabelledData:
         """Number of samples of each class, (classes,)."""
         return torch.bincount(self.labels, minlength=len(self.class_names))
 
-    def subset(self, indices: Tensor | Sequence[int]) -> "LabelledData":
-        """The samples at `indices`, in that order; classes keep their numbers."""
-        chosen = torch.as_tensor(indices, dtype=torch.int64, device=self.labels.device)
+    def subset(self, indices: Tensor | Sequence[int] | Sequence[bool]) -> "LabelledData":
+        """The samples at `indices`, in that order, or those at which a mask is true; classes keep their numbers."""
+        chosen = as_indices(indices, len(self))
         shown = None if self.shown is None else tuple(self.shown[i] for i in chosen.tolist())
+        chosen = chosen.to(self.labels.device)
         return replace(self, inputs=self.inputs[chosen], labels=self.labels[chosen], shown=shown)
 
     def to(self, device: torch.device | str) -> "LabelledData":

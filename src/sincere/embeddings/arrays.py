@@ -148,25 +148,6 @@ def _hint_about_shape(values: Array, tensor: bool) -> str:
     )
 
 
-def as_indices(given: object, samples: int) -> Array:
-    """Places of samples, int64 (k,), of a list of them or of a mask."""
-    found = np.asarray(given)
-    if found.ndim != 1 or (found.size and found.dtype.kind not in "biu"):
-        raise InputError(
-            f"indices must be whole numbers, (k,), or a mask, ({samples},): got {found.dtype} of shape {found.shape}."
-        )
-    if found.dtype.kind == "b":
-        if len(found) != samples:
-            raise InputError(f"a mask must hold one value a sample, ({samples},): got {found.shape}.")
-        return found.nonzero()[0]
-    if found.size and not -samples <= int(found.min()) <= int(found.max()) < samples:
-        raise InputError(
-            f"indices must lie between 0 and {samples - 1}, or from −{samples} to −1 as seen from the end: "
-            f"got {found.min()} to {found.max()}."
-        )
-    return found.astype(np.int64)
-
-
 def writable(values: Array) -> Array:
     """The same array, or a copy of one that is read-only (memory-mapped, from pandas): torch has no such tensors."""
     return values if values.flags.writeable else values.copy()
