@@ -1,6 +1,7 @@
 """Bad data: each case stops with a message that names the place, what was found, and what to do."""
 
 import json
+import zipfile
 
 import numpy as np
 import pytest
@@ -153,6 +154,14 @@ CASES = {
     "Parquet broken": (raw("t.parquet", b"PAR1 no more"), ["t.parquet", "cannot be read as Parquet"]),
     "empty npz": (raw("t.npz", b""), ["t.npz is empty"]),
     "npz broken": (raw("t.npz", b"PK\3\4 no zip"), ["t.npz cannot be read"]),
+    "npz with a password": (
+        lambda folder: _locked(npz(x=X, y=Y)(folder)),
+        ["t.npz cannot be read", "password", "never loaded"],
+    ),
+    "npz of other files": (
+        lambda folder: _with_a_readme(npz(points=X)(folder)),
+        ["points (8, 3).", "Name them"],
+    ),
     "npz of objects": (
         npz(x=X, y=np.array([{}] * 8)),
         ["t.npz", "Python objects, which are never loaded", ".astype(str)"],
@@ -217,6 +226,24 @@ CASES = {
         ["the test part of", "those to train on, 'a', 'b': it also has 'c'"],
     ),
 }
+
+
+def _locked(path):
+    """Encrypted, as the archive's own flags say."""
+    content = bytearray(path.read_bytes())
+    for mark, flags in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        place = content.find(mark)
+        while place >= 0:
+            content[place + flags] |= 1
+            place = content.find(mark, place + 1)
+    path.write_bytes(content)
+    return path
+
+
+def _with_a_readme(path):
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("README.txt", "points in the plane")
+    return path
 
 
 def _npy(folder):

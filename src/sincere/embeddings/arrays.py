@@ -11,6 +11,7 @@ import numpy as np
 
 from sincere.checks import check_choice
 from sincere.data.label_lines import check_as_many, read_label_lines
+from sincere.data.numpy_files import load_arrays
 from sincere.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -158,19 +159,7 @@ def _open(path: Path) -> Array | dict[str, Array]:
         raise InputError(f"there is no file {path}.")
     if path.suffix not in (".npz", ".npy"):
         raise InputError(f"embeddings must lie in an .npz or an .npy file: got {path}.")
-    with path.open("rb") as file:  # NumPy leaves a broken archive open
-        try:
-            found = np.load(file, allow_pickle=False)
-            if isinstance(found, np.ndarray):
-                return found
-            members = {key: found[key] for key in found.files}
-        except Exception as error:  # NumPy passes on those of zipfile, zlib and tokenize, of which no list is complete
-            reason = "holds pickled objects, or is no such file at all" if "pickle" in str(error) else str(error)
-            raise InputError(
-                f"{path} must be a NumPy file of plain arrays, read without running code: {reason}. "
-                "Save it again with numeric and text arrays only, texts of pandas as labels.astype(str)."
-            ) from error
-    return {key: member for key, member in members.items() if isinstance(member, np.ndarray)}
+    return load_arrays(path)
 
 
 def _read_labels(path: Path) -> Array:
