@@ -1,6 +1,5 @@
 """A picture of the report: drawn once, saved three ways, and shown with its sentence."""
 
-import csv
 import io
 import warnings
 from collections import Counter
@@ -14,6 +13,7 @@ from sincere.optional import bring
 from sincere.report.palette import FAINT, GRID, INK, PAPER
 from sincere.report.verdict import Verdict
 from sincere.runs.files import write_atomically
+from sincere.tables import csv_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,11 +61,7 @@ class Table:
 
     def as_csv(self) -> str:
         """Comma-separated; cells that a spreadsheet would run as a formula get an apostrophe before them."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([_inert(column) for column in self.columns])
-        writer.writerows([_inert(cell) for cell in row] for row in self.rows)
-        return text.getvalue()
+        return csv_text(map(_inert, row) for row in (self.columns, *self.rows))
 
 
 @dataclass(frozen=True, eq=False)
