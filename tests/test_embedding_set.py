@@ -196,6 +196,17 @@ def test_nothing_in_a_file_is_run(tmp_path):
             EmbeddingSet.load(tmp_path / name)
 
 
+def test_names_of_files_may_be_in_capitals(tmp_path):
+    np.save(tmp_path / "a.npy", np.eye(4))
+    np.save(tmp_path / "b.npy", np.arange(4) % 2)
+    np.savez(tmp_path / "c.npz", x=np.eye(4), y=np.arange(4) % 2)
+    for name in "abc":
+        (path,) = tmp_path.glob(f"{name}.np?")
+        path.rename(path.with_suffix(path.suffix.upper()))
+    found = EmbeddingSet.load(tmp_path / "a.NPY", labels=tmp_path / "b.NPY")
+    assert found.labels.tolist() == EmbeddingSet.load(tmp_path / "c.NPZ").labels.tolist() == [0, 1, 0, 1]
+
+
 def test_files_that_are_something_else(tmp_path):
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 and no more")
     (tmp_path / "text.csv").write_text("1,2")

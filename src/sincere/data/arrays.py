@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sincere.data.conversion import array_of_tensor
 from sincere.data.label_lines import check_as_many, read_label_lines
-from sincere.data.numpy_files import load_arrays
+from sincere.data.numpy_files import is_numpy_file, load_arrays
 from sincere.data.options import Settings
 from sincere.data.ready import Ready, features_from, images_from, lost_digits
 from sincere.data.samples import UNLABELLED, Classes, Found, classes_of_numbers, listed, number_classes, unlabelled
@@ -33,7 +33,6 @@ PAIRS = (
     ("arr_0", "arr_1"),
 )
 PARTS = {"train": ("train",), "validation": ("val", "validation", "valid"), "test": ("test",)}
-ARRAYS = (".npy", ".npz")  # labels in any other file are lines of text
 LARGEST = 2**63  # from here on int64 has no such number
 NAMES = ("class_names", "classes", "target_names", "label_names")
 WAVEFORMS = "Waveforms are read from WAV files, in a folder with a sub-folder per class."
@@ -71,11 +70,11 @@ def read_npy(path: Path, settings: Settings) -> Found:
         raise InputError(f"{path} must have its labels in another file: {labels_path} is not there.")
     x, y = (
         load_arrays(path),
-        load_arrays(labels_path) if labels_path.suffix.lower() in ARRAYS else read_label_lines(labels_path),
+        load_arrays(labels_path) if is_numpy_file(labels_path) else read_label_lines(labels_path),
     )
     if isinstance(x, dict) or isinstance(y, dict):
         raise InputError(f"{path} and {labels_path} must be .npy files of one array each: got an .npz archive.")
-    if labels_path.suffix.lower() not in ARRAYS and x.ndim:
+    if not is_numpy_file(labels_path) and x.ndim:
         check_as_many(labels_path, y, len(x), str(path))
     return Found(path.stem, samples_of_arrays((x, str(path)), (y, str(labels_path)), None, settings))
 

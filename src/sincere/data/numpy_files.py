@@ -8,6 +8,11 @@ from sincere.data.conversion import Array
 from sincere.errors import InputError
 
 
+def is_numpy_file(path: Path) -> bool:
+    """By its name: `.npy` or `.npz`, in any case."""
+    return path.suffix.lower() in (".npy", ".npz")
+
+
 def load_arrays(path: Path) -> Array | dict[str, Array]:
     """The array of an .npy, or those of an .npz by name; Python objects are refused, as they could run code."""
     if path.stat().st_size == 0:

@@ -11,7 +11,7 @@ import numpy as np
 
 from sincere.checks import check_choice
 from sincere.data.label_lines import check_as_many, read_label_lines
-from sincere.data.numpy_files import load_arrays
+from sincere.data.numpy_files import is_numpy_file, load_arrays
 from sincere.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -41,7 +41,7 @@ def read_arrays(path: Path, labels: Path | None) -> Arrays:
         if labels is None:
             raise InputError(f"{path} holds one array without labels: pass the file with them, labels=….")
         known = _read_labels(labels)
-        if labels.suffix not in (".npy", ".npz") and found.ndim:
+        if not is_numpy_file(labels) and found.ndim:
             check_as_many(labels, known, len(found), str(path))
         return Arrays(embeddings=found, labels=known, name=path.stem)
     key = _first(found, EMBEDDINGS)
@@ -157,13 +157,13 @@ def writable(values: Array) -> Array:
 def _open(path: Path) -> Array | dict[str, Array]:
     if not path.exists():
         raise InputError(f"there is no file {path}.")
-    if path.suffix not in (".npz", ".npy"):
+    if not is_numpy_file(path):
         raise InputError(f"embeddings must lie in an .npz or an .npy file: got {path}.")
     return load_arrays(path)
 
 
 def _read_labels(path: Path) -> Array:
-    if path.suffix in (".npy", ".npz"):
+    if is_numpy_file(path):
         found = _open(path)
         key = _first(found, LABELS) if isinstance(found, Mapping) else None
         if isinstance(found, Mapping) and key is None:
