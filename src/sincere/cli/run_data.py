@@ -4,7 +4,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from sincere.data import Splits
-from sincere.data.sources import path_of
+from sincere.data.sources import missing_path
 from sincere.errors import InputError
 from sincere.runs import RunFolder, read_json
 from sincere.train import TrainConfig
@@ -27,10 +27,8 @@ def check_is_here(config: DataConfig, folder: RunFolder, *, named: Collection[st
 
     Of source and test those in `named` are the user's words, and are refused as such where they are read.
     """
-    for source in [getattr(config, part) for part in ("source", "test") if part not in named]:
-        path = None if source is None else path_of(source)
-        if path is None or path.exists():
-            continue
+    path = missing_path(*(getattr(config, part) for part in ("source", "test") if part not in named))
+    if path is not None:
         raise InputError(
             f"the data of {folder.path} must lie where it was trained: there is no {path} in {Path.cwd()}. Go to the "
             f"folder where it was trained{or_else}."

@@ -67,6 +67,12 @@ def path_of(source: str) -> Path | None:
     return Path(rest if mark and name in NAMED else source).expanduser()
 
 
+def missing_path(*sources: str | None) -> Path | None:
+    """The first place where one of these sources has to lie and nothing is."""
+    places = (path_of(source) for source in sources if source is not None)
+    return next((path for path in places if path is not None and not path.exists()), None)
+
+
 def _existing(text: str) -> Path:
     path = Path(text).expanduser()
     if not path.exists():

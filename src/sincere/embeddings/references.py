@@ -9,7 +9,7 @@ import torch
 
 from sincere.data import LabelledData, Splits, open_data
 from sincere.data.fingerprint import data_fingerprint
-from sincere.data.sources import path_of
+from sincere.data.sources import missing_path
 from sincere.defaults import usual_defaults
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError
@@ -87,12 +87,11 @@ def _data_of(folder: RunFolder) -> Splits:
     told = f"classes are told by the run's training samples: {folder.embeddings('train')} is not there"
     settings = dict(read_json(folder.config).get("data", {}))
     source, test = settings.get("source", "digits"), settings.get("test")
-    for path in (path_of(one) for one in (source, test) if one is not None):
-        if path is not None and not path.exists():
-            raise InputError(
-                f"{told}, and neither is the data, {path}, in {Path.cwd()}. Go to the folder where the run was "
-                f"trained, {OR_GIVE}."
-            )
+    if (path := missing_path(source, test)) is not None:
+        raise InputError(
+            f"{told}, and neither is the data, {path}, in {Path.cwd()}. Go to the folder where the run was trained, "
+            f"{OR_GIVE}."
+        )
     options = {**settings.pop("options", {}), **{name: value for name, value in settings.items() if name != "source"}}
     splits = open_data(source, **options)
     known = read_json(folder.provenance).get("data", {}).get("fingerprint")
