@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -14,7 +15,7 @@ from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.embeddings.identity import samples_fingerprint
 from sincere.embeddings.thumbnails import thumbnails
 from sincere.encoders import EmbeddingModel
-from sincere.errors import OptionError
+from sincere.errors import InputError, OptionError
 from sincere.tables import amount
 from sincere.views import Views
 
@@ -184,6 +185,16 @@ def in_evaluation(module: nn.Module) -> Iterator[None]:
     finally:
         for part, mode in training:
             part.training = mode
+
+
+def tokenized(data: LabelledData, encoder: nn.Module) -> LabelledData:
+    """Texts as the numbers of the encoder's own tokenizer, where it has one; other data as it is."""
+    tokenize = getattr(encoder, "tokenize", None)
+    if tokenize is None:
+        return data
+    if data.shown is None:
+        raise InputError("this model reads texts with a tokenizer of its own: data must keep its texts, `shown`.")
+    return replace(data, inputs=tokenize(data.shown))
 
 
 def in_layout_of(model: nn.Module, samples: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from sincere.data import LabelledData, Splits
 from sincere.embeddings.description import ModelDescription
+from sincere.embeddings.embed import tokenized
 from sincere.encoders import EmbeddingModel, default_encoder, seeded
 from sincere.errors import InputError, OptionError
 from sincere.seeds import seeded_generator
@@ -164,19 +165,15 @@ def _started_from_data(model: EmbeddingModel, views: StagedViews, data: Labelled
 
 def _tokenized(splits: Splits, model: EmbeddingModel) -> Splits:
     """Texts as the numbers of the encoder's own tokenizer, where it has one."""
-    tokenize = getattr(model.encoder, "tokenize", None)
-    if tokenize is None:
+    if getattr(model.encoder, "tokenize", None) is None:
         return splits
-
-    def one(data: LabelledData) -> LabelledData:
-        if data.shown is None:
-            raise InputError("an encoder with a tokenizer of its own needs the texts: the data must keep `shown`.")
-        return replace(data, inputs=tokenize(data.shown))
-
-    made = [None if data is None else one(data) for data in (splits.train, splits.validation, splits.test)]
+    train, test = (tokenized(data, model.encoder) for data in (splits.train, splits.test))
+    validation = None if splits.validation is None else tokenized(splits.validation, model.encoder)
     # As many tokens as the longest text has: a transformer takes as long for padding as for words.
-    most = max(int((data.inputs != 0).any(dim=2).sum(dim=1).max()) for data in made if data is not None and len(data))
-    train, validation, test = (None if data is None else replace(data, inputs=data.inputs[:, :most]) for data in made)
-    assert train is not None
-    assert test is not None
-    return replace(splits, train=train, validation=validation, test=test)
+    held = [data.inputs for data in (train, validation, test) if data is not None and len(data)]
+    most = max(int((inputs != 0).any(dim=2).sum(dim=1).max()) for inputs in held)
+
+    def cut(data: LabelledData) -> LabelledData:
+        return replace(data, inputs=data.inputs[:, :most])
+
+    return replace(splits, train=cut(train), validation=None if validation is None else cut(validation), test=cut(test))
