@@ -12,6 +12,7 @@ from torch import Tensor
 
 from sincere.checks import is_integral
 from sincere.data.batch_limits import LEAST, SHORT, least_size, notes_on_classes
+from sincere.data.conversion import class_numbers
 from sincere.data.epochs import EpochAfterEpoch
 from sincere.data.samples import dealt_unlabelled, listed
 from sincere.errors import InputError, OptionError
@@ -134,7 +135,7 @@ class ClassBatches(EpochAfterEpoch):
     ) -> None:
         _check_sizes(batch_size, rank, world_size)
         self.seed, self.rank, self.world_size = seed, rank, world_size
-        found, numbers, counts = np.unique(_class_numbers(labels), return_inverse=True, return_counts=True)
+        found, numbers, counts = np.unique(class_numbers(labels), return_inverse=True, return_counts=True)
         names = [str(c) if class_names is None or c < 0 else class_names[c] for c in found.tolist()]
         self._numbers, self._units = numbers, _Units(counts)
         self._sizes = _batch_sizes(counts, batch_size, world_size)
@@ -158,19 +159,6 @@ class ClassBatches(EpochAfterEpoch):
         order = by_class[mixed[np.argsort(home[mixed], kind="stable")]]
         for batch in np.split(order, np.cumsum(np.bincount(home))[:-1]):
             yield _share(torch.from_numpy(batch), self.rank, self.world_size)
-
-
-def _class_numbers(labels: Tensor | npt.ArrayLike) -> Numbers:
-    try:
-        numbers = labels.cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
-    except ValueError as error:  # lists of unequal lengths
-        raise InputError(
-            f"labels must be whole numbers, one per sample: got a list that is no array ({error})."
-        ) from error
-    if numbers.ndim != 1 or numbers.dtype.kind not in "biu":
-        came = f"{labels.dtype if isinstance(labels, Tensor) else numbers.dtype} {numbers.shape}"
-        raise InputError(f"labels must be whole numbers, one per sample: got {came}.")
-    return numbers
 
 
 class _Units:

@@ -47,3 +47,17 @@ def as_indices(given: object, samples: int) -> Tensor:
             f"got {found.min()} to {found.max()}."
         )
     return torch.from_numpy(found.astype(np.int64))
+
+
+def class_numbers(labels: Tensor | npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Class labels (n,) as whole numbers."""
+    try:
+        numbers = labels.cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+    except ValueError as error:  # lists of unequal lengths
+        raise InputError(
+            f"labels must be whole numbers, one per sample: got a list that is no array ({error})."
+        ) from error
+    if numbers.ndim != 1 or numbers.dtype.kind not in "biu":
+        came = f"{labels.dtype if isinstance(labels, Tensor) else numbers.dtype} {numbers.shape}"
+        raise InputError(f"labels must be whole numbers, one per sample: got {came}.")
+    return numbers
