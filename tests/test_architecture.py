@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent / "src" / "sincere"
-GROUND = {"types", "errors", "checks", "tables", "defaults"}
+GROUND = {"types", "errors", "checks", "tables", "defaults", "optional", "seeds"}
 # A package may import itself, the ground, and what stands here.
 MAY_IMPORT: dict[str, set[str]] = {
     "types": set(),
@@ -17,6 +17,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "checks": {"errors"},
     "tables": set(),
     "defaults": set(),
+    "optional": {"errors"},
+    "seeds": set(),
     "losses": GROUND | {"functional"},  # losses/modules.py wraps the functions
     "functional": {"losses"},
     "compat": GROUND | {"losses", "functional"},

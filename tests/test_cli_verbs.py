@@ -181,13 +181,16 @@ def test_a_full_memory_is_said_in_a_line(runs, monkeypatch, error):
         call("evaluate", runs / "sincere")
 
 
-def test_views_are_of_the_data_that_the_run_was_trained_on(runs, tmp_path):
+def test_views_and_embeddings_are_of_the_data_that_the_run_was_trained_on(runs, tmp_path):
     copy = shutil.copytree(runs / "sincere", tmp_path / "sincere")
     config = json.loads((copy / "config.json").read_text())
     config["data"]["source"] = str(blobs(tmp_path / "blobs.npz", seed=1))
     (copy / "config.json").write_text(json.dumps(config))
     words = ("--methods", "linear", "--probe-views", "2", "--draws", "100", "--device", "cpu")
     assert "the training data must be what the run began with" in refused("evaluate", copy, *words)
+    shutil.rmtree(copy / "embeddings")
+    for verb in (("evaluate", copy, "--methods", "knn", "--draws", "100"), ("report", copy)):
+        assert "the training data must be what the run began with" in refused(*verb), "of embeddings it holds as well"
 
 
 def test_what_to_type_for_an_evaluation():

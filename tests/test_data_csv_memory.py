@@ -26,7 +26,7 @@ def test_memory_of_reading_numbers(tmp_path):
         tracemalloc.stop()
     # Two pieces of 21 are lists of strings at a moment. As strings all of it was 7.7 times the file.
     assert peak < 3 * path.stat().st_size
-    samples, _ = read_tabular(table, Settings(label_column="label"))
+    samples = read_tabular(table, Settings(label_column="label")).train
     expected = np.round(values[:, :-1], 7).astype(np.float32)
     np.testing.assert_allclose(samples.inputs.numpy(), expected, rtol=1e-6)
 

@@ -1,6 +1,7 @@
 """Bad data: each case stops with a message that names the place, what was found, and what to do."""
 
 import json
+import zipfile
 
 import numpy as np
 import pytest
@@ -153,6 +154,14 @@ CASES = {
     "Parquet broken": (raw("t.parquet", b"PAR1 no more"), ["t.parquet", "cannot be read as Parquet"]),
     "empty npz": (raw("t.npz", b""), ["t.npz is empty"]),
     "npz broken": (raw("t.npz", b"PK\3\4 no zip"), ["t.npz cannot be read"]),
+    "npz with a password": (
+        lambda folder: _locked(npz(x=X, y=Y)(folder)),
+        ["t.npz cannot be read", "password", "never loaded"],
+    ),
+    "npz of other files": (
+        lambda folder: _with_a_readme(npz(points=X)(folder)),
+        ["points (8, 3).", "Name them"],
+    ),
     "npz of objects": (
         npz(x=X, y=np.array([{}] * 8)),
         ["t.npz", "Python objects, which are never loaded", ".astype(str)"],
@@ -219,6 +228,24 @@ CASES = {
 }
 
 
+def _locked(path):
+    """Encrypted, as the archive's own flags say."""
+    content = bytearray(path.read_bytes())
+    for mark, flags in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        place = content.find(mark)
+        while place >= 0:
+            content[place + flags] |= 1
+            place = content.find(mark, place + 1)
+    path.write_bytes(content)
+    return path
+
+
+def _with_a_readme(path):
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("README.txt", "points in the plane")
+    return path
+
+
 def _npy(folder):
     np.save(folder / "x.npy", X)
     return folder / "x.npy"
@@ -262,9 +289,15 @@ OPTIONS = {
     "level": ({"level": "middle"}, "level must be one of 'fine', 'coarse'"),
     "unreadable": ({"unreadable": "ignore"}, "unreadable must be one of 'stop', 'skip'"),
     "image_size": ({"image_size": 0}, "image_size must be a whole number of at least 1: got 0"),
-    "seconds": ({"seconds": -1.0}, "seconds must be positive: got -1.0"),
+    "seconds": ({"seconds": -1.0}, "seconds must be a positive number: got -1.0"),
+    "seconds in words": ({"seconds": "3"}, "seconds must be a positive number: got '3'"),
+    "verify": ({"verify": "no"}, "verify must be True or False: got 'no'"),
     "seed": ({"seed": 0.5}, "seed must be a whole number: got 0.5"),
     "shares": ({"test_share": 0.8, "validation_share": 0.3}, "together less than 1"),
+    "shares in words": (
+        {"test_share": "0.2"},
+        "together less than 1, so that something is left to train on: got 0.1 and '0.2'",
+    ),
     "no test part": ({"test_share": 0}, "test_share must be above 0 where the source has no test part"),
     "digits as text": ({"kind": "text"}, "digits are images, or arrays of 64 features: got kind='text'"),
 }

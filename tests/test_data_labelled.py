@@ -34,6 +34,12 @@ def test_a_subset_keeps_order_classes_and_what_is_shown():
     assert (part.labels.tolist(), part.shown, part.class_names) == ([1, 0], ("c", "b"), PETS.class_names)
     assert PETS.subset([2, 0]).class_counts().tolist() == [0, 2]
     assert len(PETS.subset([])) == 0
+    assert PETS.subset([-1]).shown == ("c",)
+    for mask in (PETS.labels == 1, [True, False, True], np.array([True, False, True])):
+        assert PETS.subset(mask).shown == ("a", "c"), "a mask chooses, and is no list of the places 0 and 1"
+    for wrong, words in (([0.5], "whole numbers"), ([3], "between 0 and 2"), ([True], "one value a sample")):
+        with pytest.raises(InputError, match=words):
+            PETS.subset(wrong)
     assert PETS.to("cpu").labels.tolist() == PETS.labels.tolist()
 
 

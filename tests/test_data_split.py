@@ -105,3 +105,13 @@ def test_shares_leave_something_to_train_on(shares):
 def test_labels_are_integers():
     with pytest.raises(InputError, match=r"torch\.float32"):
         stratified_split(torch.zeros(4))
+
+
+def test_labels_come_as_batches_take_them():
+    labels = labels_of([4] * 10)
+    parts = stratified_split(labels, seed=3)
+    for same in (labels.numpy(), labels.tolist()):
+        assert all(map(torch.equal, stratified_split(same, seed=3), parts))
+    for wrong in (labels.float(), ["cat", "dog"], [[0], [1, 2]], labels.view(20, 2)):
+        with pytest.raises(InputError, match="labels must be whole numbers, one per sample: got"):
+            stratified_split(wrong)

@@ -192,8 +192,19 @@ def test_nothing_in_a_file_is_run(tmp_path):
                 np.lib.format.write_array(file, array, allow_pickle=True)
     (tmp_path / "pickle.npy").write_bytes(pickle.dumps(Bomb()))
     for name in ("objects.npz", "pickle.npy"):
-        with pytest.raises(InputError, match="without running code"):
+        with pytest.raises(InputError, match="never loaded"):
             EmbeddingSet.load(tmp_path / name)
+
+
+def test_names_of_files_may_be_in_capitals(tmp_path):
+    np.save(tmp_path / "a.npy", np.eye(4))
+    np.save(tmp_path / "b.npy", np.arange(4) % 2)
+    np.savez(tmp_path / "c.npz", x=np.eye(4), y=np.arange(4) % 2)
+    for name in "abc":
+        (path,) = tmp_path.glob(f"{name}.np?")
+        path.rename(path.with_suffix(path.suffix.upper()))
+    found = EmbeddingSet.load(tmp_path / "a.NPY", labels=tmp_path / "b.NPY")
+    assert found.labels.tolist() == EmbeddingSet.load(tmp_path / "c.NPZ").labels.tolist() == [0, 1, 0, 1]
 
 
 def test_files_that_are_something_else(tmp_path):
@@ -202,7 +213,7 @@ def test_files_that_are_something_else(tmp_path):
     np.savez(tmp_path / "other.npz", weights=np.zeros(3))
     np.savez(tmp_path / "unlabelled.npz", x=np.zeros((3, 2)))
     for name, message in (
-        ("broken.npz", "NumPy file of plain arrays"),
+        ("broken.npz", "cannot be read"),
         ("text.csv", r"\.npz or an \.npy"),
         ("other.npz", "must hold embeddings .*it holds weights"),
         ("unlabelled.npz", "must hold labels .*it holds x"),

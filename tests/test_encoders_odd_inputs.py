@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from sincere.checks import check_flag
 from sincere.encoders import ShortCNN, build_encoder, default_encoder
-from sincere.encoders.shapes import check_multiple, check_switch, check_whole
+from sincere.encoders.shapes import check_multiple, check_size
 from sincere.encoders.short_cnn import FLOOR, whitening
 from sincere.errors import InputError, OptionError
 
@@ -157,10 +158,10 @@ def test_a_shape_may_be_a_list():
 @pytest.mark.parametrize(
     ("check", "good", "bad"),
     [
-        (check_whole, (1, 10**8), (0, 10**8 + 1, True, 2.0, "2", None)),
-        (lambda name, value: check_whole(name, value, 0, 9), (0, 9), (-1, 10)),
+        (check_size, (1, 10**8), (0, 10**8 + 1, True, 2.0, "2", None)),
+        (lambda name, value: check_size(name, value, 0, 9), (0, 9), (-1, 10)),
         (lambda name, value: check_multiple(name, value, 64), (1 / 64, 2, 1000), (0, 0.001, 1000.1, True, "2", np.nan)),
-        (check_switch, (True, False), (1, 0, "no", None)),
+        (check_flag, (True, False), (1, 0, "no", None)),
     ],
     ids=["whole", "whole within bounds", "multiple", "switch"],
 )

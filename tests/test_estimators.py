@@ -329,10 +329,17 @@ def test_what_is_set_after_the_fit_is_checked_as_well(changes, message):
             model.get_feature_names_out()
 
 
-@pytest.mark.parametrize("device", ["meta", "cuda:99"])
-def test_a_device_that_is_not_there_is_named(device):
+@pytest.mark.parametrize(
+    ("device", "words"),
+    [
+        ("meta", "device 'meta' must be one that torch can use here"),
+        ("cuda:99", "device '?cuda:99'? (needs a GPU|does not exist)"),
+        (None, "device must be 'auto', 'cpu', 'cuda' or 'cuda:N': got None"),
+    ],
+)
+def test_a_device_that_is_not_there_is_named(device, words):
     x, y = circles(40)
-    with pytest.raises(OptionError, match=f"device '{device}' must be one that torch can use here"):
+    with pytest.raises(OptionError, match=words):
         ContrastiveTransformer(epochs=1, device=device, **SMALL).fit(x, y)
 
 

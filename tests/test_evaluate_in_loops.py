@@ -209,7 +209,6 @@ def test_half_precision_is_compared_in_float32(dtype):
         (lambda: nearest(NEW, ROWS.tolist(), LABELS, k=1), r"gallery must be .*got list"),
         (lambda: nearest(NEW, None, LABELS.tolist(), k=1), r"labels must be a torch.Tensor: got list"),
         (lambda: retrieve(NEW, [NAMES[c] for c in LABELS]), r"got list of names. Number the classes"),
-        (lambda: retrieve(NEW, LABELS, ROWS, LABELS[:4]), r"gallery_labels must hold one class per sample"),
     ],
 )
 def test_what_does_not_fit_is_told_in_words(call, words):

@@ -258,7 +258,7 @@ def test_views_of_one_sample_are_on_one_side_of_a_fold(monkeypatch):
     labels = (torch.arange(samples_here) % 3).repeat(count)
     splits = []
 
-    def noted(given, *, classes, strengths):
+    def noted(given, *, classes):
         splits.extend(given)
         return 1.0, []
 

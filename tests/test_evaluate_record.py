@@ -108,10 +108,10 @@ def test_packed_lists_come_back(values):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d["class_names"].pop(), "labels must be classes 0 to 5"),
+        (lambda d: d["class_names"].pop(), "labels must lie between 0 and 5"),
         (lambda d: d["class_names"].append("more"), "knn must have a figure for each class"),
         (lambda d: d["classifiers"][0]["per_class"].pop(), "knn must have a figure for each class"),
-        (lambda d: d["classifiers"][1].update(predicted=pack([9] * 140)), "class_means must be classes 0 to 6"),
+        (lambda d: d["classifiers"][1].update(predicted=pack([9] * 140)), "class_means must lie between 0 and 6"),
         (lambda d: d["classifiers"][1].update(predicted=pack([1] * 139)), "class_means must predict 140"),
         (lambda d: d["classifiers"][2].update(in_top5=pack([True] * 3)), "linear must have .* a top-5 hit for each"),
         (lambda d: d["retrieval"].update(precisions=pack([0.5])), "retrieval must have a value of every metric"),

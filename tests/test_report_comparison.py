@@ -11,6 +11,7 @@ from sincere.evaluate import compare
 from sincere.evaluate.paired import holm
 from sincere.report.pictures.comparison import comparisons, differences_picture
 from sincere.report.sections import difference_sentences
+from sincere.report.writing import _told_apart
 
 
 def three_runs():
@@ -45,3 +46,11 @@ def test_a_page_of_one_test_is_not_corrected():
     base = np.arange(60) % 4 != 0
     found = {("knn", "top1"): compare(with_correct(base, name="a"), with_correct(~base, name="b"))}
     assert "Holm" not in difference_sentences(found)
+
+
+def test_a_name_that_only_one_run_has_stays_its_own():
+    """Whoever reads of `run (2)` has a folder of that name in mind."""
+    plain = two_runs()[0]
+    shown = _told_apart([replace(plain, name=name) for name in ("run", "run", "run (2)")])
+    assert [one.name for one in shown] == ["run", "run (3)", "run (2)"]
+    assert [one.evaluation.name for one in shown] == [one.name for one in shown]

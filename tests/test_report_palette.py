@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sincere.report.palette import COLOURS, SYMBOLS, class_colour, class_symbol
+from sincere.report.palette import COLOURS, SYMBOLS, class_symbol, colour_of
 
 # What linear RGB looks like to people without one kind of cone: Machado, Oliveira and Fernandes 2009, severity 1.
 VISIONS = {
@@ -51,6 +51,6 @@ def test_every_colour_stands_out_from_the_paper(paper, least):
 
 
 def test_sixty_classes_have_looks_of_their_own():
-    looks = [(class_colour(number), class_symbol(number)) for number in range(60)]
+    looks = [(colour_of(number), class_symbol(number)) for number in range(60)]
     assert len(set(looks)) == 60 == len(COLOURS) * len(SYMBOLS)
     assert len({colour for colour, _ in looks[:10]}) == 10

@@ -1,6 +1,7 @@
 """What a report is made of: leave-one-out figures, mistakes, projections, sheets of thumbnails, pictures and files."""
 
 import base64
+import csv
 import io
 import json
 import re
@@ -264,6 +265,9 @@ def test_data_cannot_become_markup_or_a_formula(tmp_path):
     assert json.loads(island)["runs"][0]["classes"] == list(HOSTILE)
     assert "'=1+1" in (tmp_path / "r_files" / "confusion.csv").read_text()
     assert Table(("a",), (("=1",), (-1.5,))).as_csv() == "a\n'=1\n-1.5\n"
+    # A carriage return in a name ends no row.
+    text = Table(("class", "n"), (("two\rlines", 3), ("plain", 4))).as_csv()
+    assert list(csv.reader(io.StringIO(text, newline=""))) == [["class", "n"], ["two\rlines", "3"], ["plain", "4"]]
     assert "<" not in json_island("x", {"k": "</script>\u2028"}).removeprefix(
         '<script type="application/json" id="x">'
     ).removesuffix("</script>")
@@ -316,7 +320,7 @@ def test_a_missing_library_is_named(tmp_path, monkeypatch, missing):
 
     def without(name, *rest):
         if name == missing:
-            raise ModuleNotFoundError(name)
+            raise ModuleNotFoundError(name, name=name)
         return real(name, *rest)
 
     monkeypatch.setattr(importlib, "import_module", without)

@@ -6,6 +6,7 @@ import torch
 
 from data_files import write_images, write_wav
 from sincere import checks
+from sincere.bench.memory import available_bytes
 from sincere.checks import check_room, free_memory
 from sincere.data import open_data
 from sincere.encoders import ENCODERS, ProjectionHead, build_encoder
@@ -56,6 +57,15 @@ def machine(monkeypatch, folder, *, lines="MemTotal: 9 kB\nMemAvailable: 5 kB\nS
 def test_what_is_free_is_what_the_system_says(monkeypatch, tmp_path, system, free):
     machine(monkeypatch, tmp_path, **system)
     assert free_memory() == free
+
+
+def test_a_benchmark_keeps_to_the_memory_of_its_container(monkeypatch, tmp_path):
+    """n×n code that fits the machine and not the container would end the process."""
+    machine(monkeypatch, tmp_path, container=(SECOND, (4000, 3000, (0, 0))))
+    assert available_bytes("cpu") == 1000
+    machine(monkeypatch, tmp_path)
+    (tmp_path / "0" / "memory.max").write_text("max\n")
+    assert available_bytes("cpu") == 5 * 1024, "swap is no memory to time in"
 
 
 def test_nobody_is_refused_where_nothing_is_known(monkeypatch, tmp_path):

@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 import torch
 
-import sincere.train.company as company
 import sincere.train.loop as loop
+import sincere.train.peers as peers
 from forked_runs import as_torchrun, ended, free_port, in_a_process
 from sincere.errors import InputError
 from sincere.runs import WriteError
 from sincere.train import DivergedError, train
-from sincere.train.company import OtherProcessError
+from sincere.train.peers import OtherProcessError
 from sincere.train.processes import Processes
 from sincere.train.step import TrainingStep
 from small_runs import small_config, small_splits
@@ -149,7 +149,7 @@ def patient(folder: Path) -> dict[str, object]:
 
     def process(rank: int) -> int:
         as_torchrun(rank, port)
-        torch.distributed.distributed_c10d.default_pg_timeout = company.timedelta(seconds=3)
+        torch.distributed.distributed_c10d.default_pg_timeout = peers.timedelta(seconds=3)
         original = loop.embed
 
         def slow(*given: object) -> object:
@@ -267,34 +267,34 @@ def test_one_process_has_nobody_to_agree_with(monkeypatch):
 def test_failures_of_one_process_are_told_to_nobody(monkeypatch):
     """No store is asked for where there is nobody else; where there is none to be had, the error is what it was."""
     monkeypatch.delenv("WORLD_SIZE", raising=False)
-    monkeypatch.setattr(company, "new_store", lambda *_: pytest.fail("nobody is there"))
-    with pytest.raises(InputError, match="mine"), company.heard_by_the_others():
+    monkeypatch.setattr(peers, "new_store", lambda *_: pytest.fail("nobody is there"))
+    with pytest.raises(InputError, match="mine"), peers.heard_by_the_others():
         raise InputError("mine")
     monkeypatch.undo()
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.delenv("MASTER_ADDR", raising=False)
-    with pytest.raises(InputError, match="mine"), company.heard_by_the_others():
+    with pytest.raises(InputError, match="mine"), peers.heard_by_the_others():
         raise InputError("mine")
 
 
 def test_whoever_never_comes_is_waited_for_no_longer_than_said(monkeypatch):
-    monkeypatch.setattr(company, "LONGEST_WAIT", company.timedelta(seconds=0.3))
+    monkeypatch.setattr(peers, "LONGEST_WAIT", peers.timedelta(seconds=0.3))
     store = torch.distributed.HashStore()
     with pytest.raises(OtherProcessError, match=r"all 2 processes must begin the run: 1 came within 0 minutes"):
-        company.wait_for_everybody(store, 2)
-    company.wait_for_everybody(store, 2)  # the second one: now everybody is here
+        peers.wait_for_everybody(store, 2)
+    peers.wait_for_everybody(store, 2)  # the second one: now everybody is here
 
 
 def test_the_first_failure_is_the_one_that_is_told():
     store = torch.distributed.HashStore()
-    company.tell(store, 1, InputError("first"))
-    company.tell(store, 0, InputError("second"))
-    assert company.first_failure(store) == "process 1 of the run stopped: first"
-    with pytest.raises(OtherProcessError, match="first"), company.failing_together(store, 0):
+    peers.tell(store, 1, InputError("first"))
+    peers.tell(store, 0, InputError("second"))
+    assert peers.first_failure(store) == "process 1 of the run stopped: first"
+    with pytest.raises(OtherProcessError, match="first"), peers.failing_together(store, 0):
         raise RuntimeError("the network is gone")
-    with pytest.raises(torch.OutOfMemoryError), company.failing_together(store, 0):
+    with pytest.raises(torch.OutOfMemoryError), peers.failing_together(store, 0):
         raise torch.OutOfMemoryError("mine")
-    with pytest.raises(InputError, match="mine"), company.failing_together(store, 0):
+    with pytest.raises(InputError, match="mine"), peers.failing_together(store, 0):
         raise InputError("mine")
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from sincere.data import LabelledData, Splits
+from sincere.embeddings.embed import in_layout_of
 from sincere.train import BatchesConfig, EncoderConfig, MemoryConfig, ReportingConfig
 from sincere.train.processes import Processes
 from sincere.train.session import build_session
@@ -64,7 +65,8 @@ def test_precision_and_layout_reach_the_network():
         changes = {"encoder": EncoderConfig("small_cnn", {"width": 4}), "batches": BatchesConfig(8)}
         config = small_config(compute=replace(compute, channels_last=wanted), **changes)
         made = build_session(config, Splits(data, None, data), torch.device("cpu"), Processes())
-        assert made.parts.network.channels_last is wanted
+        laid_out = in_layout_of(made.model, torch.empty(2, 3, 8, 8))
+        assert laid_out.is_contiguous(memory_format=torch.channels_last) is wanted
 
 
 def test_chunks_in_float16_move_the_weights_as_the_whole_batch_does():

@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from difflib import get_close_matches
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TypeGuard
 
@@ -54,6 +54,29 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
         raise OptionError(f"{name} must be one of {', '.join(map(repr, allowed))}: got {value!r}.{hint}")
 
 
+def is_number(value: object) -> TypeGuard[float]:
+    """Is it one of Python's own numbers, such as JSON can hold? True is none."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Is it one of Python's own whole numbers, such as JSON can hold? True is none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_integral(value: object) -> TypeGuard[int]:
+    """Is it a whole number of Python's or of NumPy's? True is none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def check_whole(name: str, value: object, least: int = 1, most: int | None = None) -> None:
+    """Refuse what is no whole number of Python's, or beyond its bounds."""
+    if not is_whole(value) or value < least:
+        raise OptionError(f"{name} must be a whole number of at least {least}: got {value!r}.")
+    if most is not None and value > most:
+        raise OptionError(f"{name} must be a whole number of at most {most:,}: got {value:,}.")
+
+
 def check_flag(name: str, value: object) -> None:
     """Refuse what is neither True nor False: "no" would count as yes."""
     if not isinstance(value, bool):
@@ -69,7 +92,7 @@ def check_temperature(temperature: object, name: str = "temperature") -> None:
                 f"got shape {shape_of(temperature)}, {temperature.dtype}."
             )
         return
-    if isinstance(temperature, bool) or not isinstance(temperature, (int, float)):
+    if not is_number(temperature):
         advice = f" Use float({name})." if isinstance(temperature, Real) else ""  # such as a scalar of NumPy
         raise OptionError(f"{name} must be a number or a tensor: got {type(temperature).__name__}.{advice}")
     if not 0 < temperature < float("inf"):
@@ -181,6 +204,14 @@ def hint_about_views(labels: Tensor, samples: int, of: str, views: int | None) -
     return ""
 
 
+def check_class_range(name: str, least: int, largest: int, classes: int) -> None:
+    """Class numbers, here the least and the largest of them, lie between 0 and classes − 1."""
+    if not 0 <= least <= largest < classes:
+        raise InputError(
+            f"{name} must lie between 0 and {classes - 1}, as there are {classes} classes: got {least} to {largest}."
+        )
+
+
 def check_device(name: str, tensor: Tensor, of: str, device: torch.device) -> None:
     """Two tensors that meet in one loss live on one device."""
     if tensor.device != device:
@@ -205,15 +236,16 @@ def check_room(needed: int, what: str, advice: str) -> None:
         )
 
 
-def free_memory() -> int | None:
+def free_memory(*, swap: bool = True) -> int | None:
     """Bytes that a process could still get: of the machine, or of the part of it that a container has.
 
-    What was kept of files that were read is free: the system forgets it when somebody needs the room.
+    What was kept of files that were read is free: the system forgets it when somebody needs the room. `swap` counts the
+    disk that the machine can use as memory.
     """
     found = []
     with suppress(OSError, ValueError, KeyError):
         machine = _figures(Path(MACHINE))
-        found.append(1024 * (machine["MemAvailable:"] + machine.get("SwapFree:", 0)))
+        found.append(1024 * (machine["MemAvailable:"] + (machine.get("SwapFree:", 0) if swap else 0)))
     for folder, limit, used, lent in CONTAINERS:
         with suppress(OSError, ValueError):  # "max" where there is no limit
             room = int(Path(folder, limit).read_text()) - int(Path(folder, used).read_text())

@@ -1,6 +1,8 @@
 """Numbers and tables for a reader."""
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Iterable, Sequence
 
 
 def amount(number: int, one: str, many: str | None = None) -> str:
@@ -27,3 +29,18 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
         ).rstrip()
         for row in rows
     ]
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    r"""Rows as comma-separated values.
+
+    >>> csv_text([("class", "n"), ("a, b", 2)])
+    'class,n\n"a, b",2\n'
+    """
+    kept = [list(row) for row in rows]
+    # Until Python 3.13 a lone "\r" in a text is quoted only if it ends lines as well, and readers end a row at it.
+    broken = any("\r" in str(cell) for row in kept for cell in row)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC if broken else csv.QUOTE_MINIMAL)
+    writer.writerows(kept)
+    return text.getvalue()

@@ -22,7 +22,7 @@ SHARE_OF_MEMORY = 0.8
 
 
 def our_losses(problem: Problem) -> dict[str, Loss]:
-    """By the backend that `auto` takes."""
+    """Our losses, by the backend that `auto` takes."""
     return {
         "ours SINCERE": partial(SF.sincere, temperature=problem.temperature),
         "ours SupCon": partial(SF.supcon, temperature=problem.temperature),

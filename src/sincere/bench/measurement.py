@@ -181,7 +181,7 @@ class _Step:
 
 
 def _first_run(run: Callable[[], T], device: str) -> tuple[T, _Step]:
-    """What the run returns; its memory, and roughly its time."""
+    """Run a candidate once: what it returned, and its memory and rough time."""
     begin = time.perf_counter()
     found, extra_mib = with_peak(run, device)
     seconds = time.perf_counter() - begin

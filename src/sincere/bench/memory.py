@@ -9,6 +9,8 @@ from typing import TypeVar
 
 import torch
 
+from sincere.checks import free_memory
+
 MEBIBYTE = 1 << 20
 T = TypeVar("T")
 
@@ -61,12 +63,11 @@ def _resident(name: str) -> int:
 
 
 def available_bytes(device: str) -> int:
-    """Memory that a step could still take."""
+    """Memory that a step could still take: on a CPU without swap, which would be timed as well."""
     if torch.device(device).type == "cuda":
         torch.cuda.empty_cache()  # what the allocator keeps for later is free too
         return int(torch.cuda.mem_get_info(device)[0])
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]) * 1024
-    except (OSError, StopIteration):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2  # macOS: half of what there is
+    free = free_memory(swap=False)
+    if free is None:  # macOS: half of what there is
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    return free

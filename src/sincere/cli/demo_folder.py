@@ -6,8 +6,6 @@ from pathlib import Path
 
 from sincere.errors import OptionError
 from sincere.runs import RunFolder, write_json
-from sincere.runs.files import TEMPORARY
-from sincere.runs.folder import CONTENTS
 from sincere.train.start import check_empty
 
 MARK = "demo.json"  # says whose folder it is
@@ -28,7 +26,6 @@ def claimed(folder: Path, runs: Iterable[str]) -> None:
 
 def _clear(run: RunFolder) -> None:
     """Remove what a run has written; anything else stays."""
-    ours = {name.rstrip("/") for name in CONTENTS} | {run.readme.name}
     for place in list(run.path.iterdir()) if run.started else ():
-        if place.name.removesuffix(TEMPORARY) in ours:
+        if run.knows(place.name):
             shutil.rmtree(place) if place.is_dir() else place.unlink()

@@ -1,6 +1,5 @@
 """How long a training run will take on this CPU, from a few steps of it that are thrown away; and what shortens it."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
@@ -10,8 +9,9 @@ from torch import Tensor
 from sincere.data import Splits
 from sincere.encoders.build import LIBRARIES
 from sincere.train import TrainConfig
+from sincere.train.global_generators import callers_generators_restored
+from sincere.train.peers import several
 from sincere.train.processes import Processes, device_for
-from sincere.train.seeds import callers_generators_restored
 from sincere.train.session import Session, build_session
 
 SHORT = 30.0  # seconds up to which nothing needs to be said
@@ -27,9 +27,8 @@ def forecast(config: TrainConfig, data: Splits) -> float | None:
     the user's own, which may do anything when they are called.
     """
     device = device_for(config.compute.device)
-    several = int(os.environ.get("WORLD_SIZE", "1")) > 1
     own = [name for name in (config.encoder.name, config.loss.name) if ":" in name]
-    if device.type != "cpu" or several or any(name.partition(":")[0] not in LIBRARIES for name in own):
+    if device.type != "cpu" or several() or any(name.partition(":")[0] not in LIBRARIES for name in own):
         return None
     tried = replace(config, compute=replace(config.compute, compile="off"))  # compiling alone takes a minute
     with callers_generators_restored(device):

@@ -95,7 +95,7 @@ def names_given(values: Mapping[str, Any]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Kept:
-    """What stays as it is: signs of no language stand for it while the rest is reworded."""
+    """Parts of a message that stay as they are; private-use characters stand for them while the rest is reworded."""
 
     texts: list[str]
 

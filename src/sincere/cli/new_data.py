@@ -76,7 +76,7 @@ def as_the_run(run: Path, data: str) -> DataOptions:
     for name in ("label_column", "input_column", "level", "encoding"):
         if name in config.options and name in takes:
             reading[name] = config.options[name]
-    if data.endswith(".npy"):
+    if data.lower().endswith(".npy"):
         reading.pop("label_column", None)  # there it names a file: the labels of other samples
     return reading
 

@@ -17,7 +17,8 @@ PLAIN = {"–": "-", "−": "-", "→": "->", "×": "x", "…": "...", "″": '"
 
 
 def take_every_sign(*streams: object) -> None:
-    """Let streams of few signs (ASCII, Windows' code pages) take what people name their classes, escaped."""
+    """Let streams of a small character set (ASCII, a code page of Windows) take any text: `PLAIN` signs where there are
+    such, escapes elsewhere."""
 
     def plain(error: UnicodeError) -> tuple[str, int]:
         if not isinstance(error, UnicodeEncodeError):

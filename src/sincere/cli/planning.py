@@ -1,6 +1,5 @@
 """From the words of `sincere train` to a configuration, its folder, and the data where it had to be looked at."""
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -22,6 +21,7 @@ from sincere.runs import RunFolder, read_json
 from sincere.tables import amount
 from sincere.train import TrainConfig
 from sincere.train.loop import opened
+from sincere.train.peers import several
 from sincere.train.processes import device_for
 from sincere.train.start import check_folder, check_same_settings
 
@@ -40,7 +40,7 @@ class Plan:
 
     @property
     def shape(self) -> str:
-        """Of one sample: `3×64×64`."""
+        """The shape of one sample: `3×64×64`."""
         return "" if self.data is None else "×".join(map(str, self.data.train.form.shape))
 
     def in_words(self) -> str:
@@ -206,7 +206,7 @@ def _folder(words: Mapping[str, Any]) -> Path | None:
     out, resume = words["out"], words["resume"]
     if out is not None and resume is not None and out != resume:
         raise OptionError("give --out for a new run or --resume for one to go on with: got both.")
-    if out is None and resume is None and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if out is None and resume is None and several():
         raise OptionError("several processes need one folder to agree on: give --out RUN.")
     folder: Path | None = out if resume is None else resume
     return folder

@@ -1,7 +1,5 @@
 """`sincere predict`."""
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +18,7 @@ from sincere.embeddings.nearest_class import check_rule
 from sincere.errors import OptionError
 from sincere.runs import RunFolder
 from sincere.runs.files import write_atomically
-from sincere.tables import amount
+from sincere.tables import amount, csv_text
 from sincere.train.processes import device_for
 
 TOP = 5
@@ -131,14 +129,9 @@ def rows_of(found: Prediction, labels: Sequence[str | None]) -> list[dict[str, A
 
 def write_csv(out: Path, rows: Sequence[dict[str, Any]]) -> None:
     """The whole file or none of it."""
-    text = io.StringIO()
-    # Until Python 3.13 a lone "\r" in a text is quoted only if it ends lines as well, and readers end a row at it.
-    broken = any("\r" in str(cell) for row in rows for cell in row.values())
-    table = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC if broken else csv.QUOTE_MINIMAL)
-    table.writerow(rows[0] if rows else ())
-    table.writerows(row.values() for row in rows)
+    text = csv_text([rows[0] if rows else (), *(row.values() for row in rows)])
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(out, text.getvalue().encode(errors="backslashreplace"))  # names of files may be no Unicode
+    write_atomically(out, text.encode(errors="backslashreplace"))  # names of files may be no Unicode
 
 
 def document(

@@ -17,7 +17,7 @@ from sincere.cli.output import DEBUG
 from sincere.errors import InputError, OptionError
 from sincere.runs import WriteError
 from sincere.train import DivergedError
-from sincere.train.company import OtherProcessError
+from sincere.train.peers import OtherProcessError
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -4,19 +4,22 @@ from collections.abc import Collection
 from pathlib import Path
 
 from sincere.data import Splits
-from sincere.data.sources import path_of
+from sincere.data.sources import missing_path
 from sincere.errors import InputError
-from sincere.runs import RunFolder
+from sincere.runs import RunFolder, read_json
 from sincere.train import TrainConfig
 from sincere.train.config import DataConfig
 from sincere.train.loop import opened
+from sincere.train.start import check_same_splits, describe_data
 
 
 def data_of(folder: RunFolder) -> Splits:
-    """What a run was trained on, read again."""
+    """What a run was trained on, and held out, read again; refused where it is not what it was."""
     config = TrainConfig.load(folder.path).data
     check_is_here(config, folder)
-    return opened(config)
+    splits = opened(config)
+    check_same_splits(read_json(folder.provenance), describe_data(splits))
+    return splits
 
 
 def check_is_here(config: DataConfig, folder: RunFolder, *, named: Collection[str] = (), or_else: str = "") -> None:
@@ -24,10 +27,8 @@ def check_is_here(config: DataConfig, folder: RunFolder, *, named: Collection[st
 
     Of source and test those in `named` are the user's words, and are refused as such where they are read.
     """
-    for source in [getattr(config, part) for part in ("source", "test") if part not in named]:
-        path = None if source is None else path_of(source)
-        if path is None or path.exists():
-            continue
+    path = missing_path(*(getattr(config, part) for part in ("source", "test") if part not in named))
+    if path is not None:
         raise InputError(
             f"the data of {folder.path} must lie where it was trained: there is no {path} in {Path.cwd()}. Go to the "
             f"folder where it was trained{or_else}."

@@ -7,18 +7,14 @@ from sincere.cli.hints import command
 from sincere.cli.output import say, working
 from sincere.cli.run_data import data_of
 from sincere.data import LabelledData, Splits
-from sincere.data.fingerprint import data_fingerprint
 from sincere.embeddings import EmbeddingSet, load
 from sincere.errors import InputError
 from sincere.evaluate import Evaluation, EvaluationOptions, evaluate
-from sincere.runs import RunFolder, WriteError, read_json
+from sincere.runs import RunFolder, WriteError
 from sincere.runs.files import not_kept, write_atomically
 from sincere.runs.folder import Split
 from sincere.runs.model import checked_weights
 from sincere.train.processes import device_for
-from sincere.train.start import check_same_data
-
-SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 
 def evaluated(
@@ -95,7 +91,7 @@ def embedding_sets(
 ) -> dict[Split, EmbeddingSet]:
     """The run's embeddings by split; made from its model and its data where it did not save them."""
     checked_weights(folder)  # other weights than the run's would have other embeddings
-    saved = {split: folder.embeddings(split) for split in SPLITS if folder.embeddings(split).exists()}
+    saved = folder.saved_embeddings()
     if {"train", "test"} <= saved.keys():
         return {split: EmbeddingSet.load(path) for split, path in saved.items()}
     model, data = load(folder.path, device=device_for(device or "auto")), data or data_of(folder)
@@ -108,5 +104,4 @@ def training_views(
 ) -> EmbeddingSet:
     """Embeddings of random views of the run's training samples, which no run saves."""
     samples = (data or data_of(folder)).train
-    check_same_data(read_json(folder.provenance), data_fingerprint(samples))
     return load(folder.path, device=device_for(device or "auto")).embed_views(samples, count=count, seed=seed)

@@ -21,8 +21,8 @@ from sincere.recipes import find_recipe
 from sincere.runs import RunFolder
 from sincere.tables import amount
 from sincere.train import TrainedRun
-from sincere.train.company import heard_by_the_others
 from sincere.train.loop import told_run
+from sincere.train.peers import heard_by_the_others
 from sincere.train.progress import Telling, clock
 
 UNEQUAL = 10  # times as many samples: in claim 25 small classes are then well off the simplex

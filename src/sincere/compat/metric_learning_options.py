@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypedDict
 
 from torch import Tensor
 
-from sincere.checks import did_you_mean
+from sincere.checks import did_you_mean, is_number
 from sincere.errors import OptionError
 from sincere.types import Reduction, SimilarityName
 
@@ -117,7 +117,7 @@ def _check_regularizer(regularizer: object, weight: object) -> None:
         raise OptionError(
             f"embedding_regularizer must be a module or a function of the embeddings: got {_words_for(regularizer)}."
         )
-    if isinstance(weight, bool) or not isinstance(weight, (int, float)):
+    if not is_number(weight):
         raise OptionError(f"embedding_reg_weight must be a number: got {type(weight).__name__}.")
 
 

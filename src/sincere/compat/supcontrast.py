@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from sincere import functional as SF
-from sincere.checks import check_choice, check_temperature, shape_of
+from sincere.checks import check_choice, check_temperature, is_number, shape_of
 from sincere.errors import InputError, OptionError
 from sincere.losses.options import LossOptions
 from sincere.losses.relation import compact_ids
@@ -133,7 +133,7 @@ def _check_features(features: object) -> None:
 
 
 def _check_base_temperature(value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+    if not is_number(value) or not 0 < value < float("inf"):
         raise OptionError(
             f"base_temperature must be a positive finite number: got {value!r}. "
             "Pass base_temperature=temperature for the equation's value."

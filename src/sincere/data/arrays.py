@@ -1,8 +1,5 @@
 """numpy's files: .npz with samples and labels, or two .npy files."""
 
-import tokenize
-import zipfile
-import zlib
 from collections.abc import Mapping
 from math import isnan
 from numbers import Real
@@ -10,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor
 
+from sincere.data.conversion import array_of_tensor
 from sincere.data.label_lines import check_as_many, read_label_lines
+from sincere.data.numpy_files import is_numpy_file, load_arrays
 from sincere.data.options import Settings
 from sincere.data.ready import Ready, features_from, images_from, lost_digits
 from sincere.data.samples import UNLABELLED, Classes, Found, classes_of_numbers, listed, number_classes, unlabelled
@@ -35,7 +33,6 @@ PAIRS = (
     ("arr_0", "arr_1"),
 )
 PARTS = {"train": ("train",), "validation": ("val", "validation", "valid"), "test": ("test",)}
-ARRAYS = (".npy", ".npz")  # labels in any other file are lines of text
 LARGEST = 2**63  # from here on int64 has no such number
 NAMES = ("class_names", "classes", "target_names", "label_names")
 WAVEFORMS = "Waveforms are read from WAV files, in a folder with a sub-folder per class."
@@ -43,7 +40,7 @@ WAVEFORMS = "Waveforms are read from WAV files, in a folder with a sub-folder pe
 
 def read_npz(path: Path, settings: Settings) -> Found:
     """Arrays x and y, or x_train, y_train, x_test, y_test, or other names that are usual or given by option."""
-    arrays = _load(path)
+    arrays = load_arrays(path)
     if not isinstance(arrays, dict):
         raise InputError(f"{path} must be an .npz archive of arrays: it holds a single array.")
     names = next((tuple(_texts(arrays[key].ravel())) for key in arrays if key.lower() in NAMES), None)
@@ -65,16 +62,19 @@ def read_npy(path: Path, settings: Settings) -> Found:
     optional = settings.labels == "optional"
     labels_path = Path(settings.label_column) if settings.label_column else _labels_beside(path, optional=optional)
     if labels_path is None:
-        x = _load(path)
+        x = load_arrays(path)
         if isinstance(x, dict):
             raise InputError(f"{path} must be an .npy file of one array: got an .npz archive.")
         return Found(path.stem, samples_of_arrays((x, str(path)), None, None, settings), notes=(_without_labels(path),))
     if not labels_path.is_file():
         raise InputError(f"{path} must have its labels in another file: {labels_path} is not there.")
-    x, y = _load(path), _load(labels_path) if labels_path.suffix.lower() in ARRAYS else read_label_lines(labels_path)
+    x, y = (
+        load_arrays(path),
+        load_arrays(labels_path) if is_numpy_file(labels_path) else read_label_lines(labels_path),
+    )
     if isinstance(x, dict) or isinstance(y, dict):
         raise InputError(f"{path} and {labels_path} must be .npy files of one array each: got an .npz archive.")
-    if labels_path.suffix.lower() not in ARRAYS and x.ndim:
+    if not is_numpy_file(labels_path) and x.ndim:
         check_as_many(labels_path, y, len(x), str(path))
     return Found(path.stem, samples_of_arrays((x, str(path)), (y, str(labels_path)), None, settings))
 
@@ -100,26 +100,6 @@ def _labels_beside(path: Path, *, optional: bool) -> Path | None:
             "there. Name it: label_column='PATH'."
         )
     return found
-
-
-def _load(path: Path) -> Array | dict[str, Array]:
-    """The arrays of a file; Python objects in it are refused, as they could run code."""
-    if path.stat().st_size == 0:
-        raise InputError(f"{path} is empty.")
-    try:
-        with path.open("rb") as file:  # ours to close, also when numpy stumbles
-            loaded = np.load(file, allow_pickle=False)
-            return loaded if isinstance(loaded, np.ndarray) else {key: loaded[key] for key in loaded.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, tokenize.TokenError) as error:
-        if "Object arrays" in str(error):  # such as pandas' texts are
-            raise InputError(
-                f"{path} must hold arrays of numbers or text: one holds Python objects, which are never loaded. Save "
-                "texts of pandas as labels.astype(str), numbers as values.astype(float)."
-            ) from error
-        raise InputError(
-            f"{path} cannot be read: {str(error).rstrip('.')}. Arrays must hold numbers or text; pickled Python "
-            "objects are never loaded."
-        ) from error
 
 
 def _pairs(arrays: Mapping[str, Array], path: Path, settings: Settings) -> dict[str, tuple[str, str | None]]:
@@ -160,10 +140,9 @@ def _pairs(arrays: Mapping[str, Array], path: Path, settings: Settings) -> dict[
 
 
 def array_of(values: npt.ArrayLike | Tensor, what: str) -> Array:
-    """Whatever holds numbers or names, as an array; a tensor from any device and without its graph."""
+    """Whatever holds numbers or names, as an array."""
     if isinstance(values, Tensor):
-        plain = values.detach().cpu()
-        return (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()  # NumPy has no bfloat16
+        return array_of_tensor(values)
     try:
         found = np.asarray(values)
     except ValueError as error:  # lists of several lengths

@@ -8,11 +8,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sincere.data.batches import Numbers, check_sizes, class_numbers, permutation, share_of
+from sincere.data.batches import Numbers, check_sizes, permutation, share_of
+from sincere.data.conversion import class_numbers
 from sincere.data.epochs import EpochAfterEpoch
 from sincere.data.samples import dealt_unlabelled, listed_names
-from sincere.data.split import seeded_generator
 from sincere.errors import InputError, OptionError
+from sincere.seeds import seeded_generator
 from sincere.tables import amount
 
 

@@ -3,7 +3,6 @@
 import heapq
 import math
 from collections.abc import Iterator, Sequence
-from numbers import Integral
 from typing import Protocol
 
 import numpy as np
@@ -11,11 +10,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from sincere.checks import is_integral
 from sincere.data.batch_limits import LEAST, SHORT, least_size, notes_on_classes
+from sincere.data.conversion import class_numbers
 from sincere.data.epochs import EpochAfterEpoch
 from sincere.data.samples import dealt_unlabelled, listed
-from sincere.data.split import seeded_generator
 from sincere.errors import InputError, OptionError
+from sincere.seeds import seeded_generator
 
 Numbers = npt.NDArray[np.int64]
 
@@ -62,7 +63,7 @@ class ShuffledBatches(EpochAfterEpoch):
         drop_last: bool = True,
     ) -> None:
         check_sizes(batch_size, rank, world_size)
-        if isinstance(samples, bool) or not isinstance(samples, (int, np.integer)):
+        if not is_integral(samples):
             raise OptionError(
                 f"samples must be how many there are, a whole number: got {type(samples).__name__}. Pass len(labels); "
                 "batches by class are ClassBatches."
@@ -158,19 +159,6 @@ class ClassBatches(EpochAfterEpoch):
         order = by_class[mixed[np.argsort(home[mixed], kind="stable")]]
         for batch in np.split(order, np.cumsum(np.bincount(home))[:-1]):
             yield share_of(torch.from_numpy(batch), self.rank, self.world_size)
-
-
-def class_numbers(labels: Tensor | npt.ArrayLike) -> Numbers:
-    try:
-        numbers = labels.cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
-    except ValueError as error:  # lists of unequal lengths
-        raise InputError(
-            f"labels must be whole numbers, one per sample: got a list that is no array ({error})."
-        ) from error
-    if numbers.ndim != 1 or numbers.dtype.kind not in "biu":
-        came = f"{labels.dtype if isinstance(labels, Tensor) else numbers.dtype} {numbers.shape}"
-        raise InputError(f"labels must be whole numbers, one per sample: got {came}.")
-    return numbers
 
 
 class _Units:
@@ -295,7 +283,7 @@ def _most_batches(units: Numbers) -> int:
 
 def check_sizes(batch_size: int, rank: int, world_size: int) -> None:
     for name, size in (("batch_size", batch_size), ("rank", rank), ("world_size", world_size)):
-        if isinstance(size, bool) or not isinstance(size, Integral):
+        if not is_integral(size):
             raise OptionError(f"{name} must be a whole number: got {size!r}.")
     if batch_size < max(4, world_size):
         raise OptionError(

@@ -71,7 +71,7 @@ def read_cifar(edition: Edition, path: Path, settings: Settings) -> Found:
     return Found(edition.name, train, test=test)
 
 
-def is_cifar_folder(folder: Path) -> Edition | None:
+def edition_of_folder(folder: Path) -> Edition | None:
     """Which edition lies in the folder, or in the sub-folder that the archive makes."""
     for edition in (CIFAR10, CIFAR100):
         if any(all((place / name).is_file() for name in edition.sums) for place in (folder, folder / edition.folder)):

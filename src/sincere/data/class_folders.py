@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sincere.data import images, sound
 from sincere.data.options import Settings
-from sincere.data.samples import UNLABELLED, Samples, legible, listed, number_classes, unlabelled
+from sincere.data.samples import UNLABELLED, Found, legible, listed, number_classes, unlabelled
 from sincere.errors import InputError
 from sincere.tables import amount
 from sincere.types import Kind
@@ -17,6 +17,10 @@ SUFFIXES: dict[Kind, frozenset[str]] = {"image": images.SUFFIXES, "sound": froze
 OTHER_SOUND = frozenset([".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".aiff", ".aif", ".wma"])
 OTHER_IMAGES = frozenset([".heic", ".heif", ".avif", ".jxl", ".jp2", ".svg", ".psd", ".dng", ".cr2", ".nef", ".arw"])
 OTHER: dict[Kind, frozenset[str]] = {"image": OTHER_IMAGES, "sound": OTHER_SOUND}  # forms that we do not read
+SAMPLES: dict[Kind, type[images.ImageFiles] | type[sound.SoundFiles]] = {
+    "image": images.ImageFiles,
+    "sound": sound.SoundFiles,
+}
 CONVERT: dict[Kind, str] = {
     "image": "convert them to PNG or JPEG, for instance with magick a.heic a.png",
     "sound": "convert them to WAV, for instance with ffmpeg -i a.mp3 a.wav",
@@ -24,8 +28,8 @@ CONVERT: dict[Kind, str] = {
 OF_FILES = (*images.SUFFIXES, *SUFFIXES["sound"], *OTHER_SOUND)  # how names of images and sound end
 
 
-def read_class_folders(folder: Path, settings: Settings) -> tuple[Samples, tuple[str, ...]]:
-    """Images or WAV files of `folder`, each of the class that its first sub-folder names; and notes.
+def read_class_folders(folder: Path, settings: Settings) -> Found:
+    """Images or WAV files of `folder`, each of the class that its first sub-folder names.
 
     Files that lie in no sub-folder have no class: they are left out, or are `UNLABELLED` where labels are optional.
     """
@@ -50,17 +54,14 @@ def read_class_folders(folder: Path, settings: Settings) -> tuple[Samples, tuple
     notes += _left_out(others, folder, kind)
     if not paths:
         raise InputError(f"{folder} must hold {kind} files in a sub-folder per class: its sub-folders hold none.")
-    samples = (images.ImageFiles if kind == "image" else sound.SoundFiles)(tuple(paths), classes)
-    return samples, tuple(notes)
+    return Found(folder.name, SAMPLES[kind](tuple(paths), classes), notes=tuple(notes))
 
 
-def read_one_file(path: Path) -> tuple[Samples, tuple[str, ...]] | None:
-    """A single image or WAV file, of no class, and a note that says so; None where it is neither."""
-    for kind, suffixes in SUFFIXES.items():
-        if path.suffix.lower() in suffixes:
-            one = (images.ImageFiles if kind == "image" else sound.SoundFiles)((path,), unlabelled(1))
-            return one, (f"{path} is read alone and so has no class: it is of one class, {UNLABELLED!r}.",)
-    return None
+def read_one_file(path: Path) -> Found | None:
+    """A single image or WAV file, of no class; None where it is neither."""
+    note = f"{path} is read alone and so has no class: it is of one class, {UNLABELLED!r}."
+    kind = next((kind for kind in SAMPLES if _is_of(kind, path)), None)
+    return None if kind is None else Found(path.stem, SAMPLES[kind]((path,), unlabelled(1)), notes=(note,))
 
 
 def _loose_note(loose: Sequence[Path], folder: Path, settings: Settings) -> list[str]:
@@ -75,7 +76,8 @@ def _loose_note(loose: Sequence[Path], folder: Path, settings: Settings) -> list
 
 
 def _left_out(paths: Sequence[Path], folder: Path, kind: Kind) -> list[str]:
-    """Notes on files that are not read: of another form than ours, which their owner may take for read, or of none."""
+    """Notes on files that are not read: those of forms unknown here, which their owner may expect to be used, and all
+    others."""
     forms, others = list[Path](), list[Path]()
     for path in paths:
         (forms if path.suffix.lower() in OTHER[kind] else others).append(path)
@@ -95,7 +97,8 @@ def _is_of(kind: Kind, path: Path) -> bool:
 
 
 def _is_lost(path: Path) -> bool:
-    """Is it a link that leads nowhere, or a folder that is closed to us? Nobody knows its samples: reading it tells."""
+    """Is it a link that leads nowhere, or a folder that may not be opened? It counts as a sample, so that reading it
+    says what is wrong."""
     return not os.path.isfile(path)
 
 
@@ -143,7 +146,7 @@ def _below(folder: Path, seen: set[tuple[int, int]]) -> Iterator[Path]:
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """What is in a folder and not hidden: copies and thumbnails are."""
+    """The entries of a folder by name, without hidden ones, as copies and thumbnails are."""
     with os.scandir(folder) as entries:
         return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
 

@@ -6,11 +6,11 @@ Source: Alpaydin and Kaynak, 1998, Optical Recognition of Handwritten Digits, UC
 import numpy as np
 import torch
 
-from sincere.data.optional import bring
 from sincere.data.options import Settings
 from sincere.data.ready import Ready
 from sincere.data.samples import Found, classes_of_numbers
 from sincere.errors import OptionError
+from sincere.optional import bring
 
 
 def read_digits(settings: Settings) -> Found:

@@ -2,10 +2,10 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from numbers import Integral
 
 from torch import Tensor
 
+from sincere.checks import is_integral
 from sincere.errors import OptionError
 
 
@@ -24,7 +24,7 @@ class EpochAfterEpoch(ABC):
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next pass deal this epoch: to resume, or to be sure that all processes deal the same one."""
-        if isinstance(epoch, bool) or not isinstance(epoch, Integral) or epoch < 0:
+        if not is_integral(epoch) or epoch < 0:
             raise OptionError(f"epoch must be a whole number of at least 0: got {epoch!r}.")
         self.epoch = int(epoch)
 

@@ -1,4 +1,4 @@
-"""What data is, in a few letters: to see that it is what it was."""
+"""Digests of data, by which it is seen to be what it was."""
 
 import hashlib
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ def data_fingerprint(*parts: LabelledData) -> str:
 
 
 def digest_of(tensors: Iterable[Tensor]) -> str:
-    """Of their numbers, types and shapes."""
+    """A digest of tensors: of their numbers, types and shapes, in this order."""
     digest = hashlib.blake2b(digest_size=16)
     for tensor in tensors:
         digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())

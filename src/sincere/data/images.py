@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from sincere.data.attempts import attempted
 from sincere.data.labelled import Form, check_room_for
-from sincere.data.optional import bring
 from sincere.data.options import Settings
 from sincere.data.samples import Classes, Note, Rendered, legible
 from sincere.errors import InputError
+from sincere.optional import bring
 from sincere.types import Kind
 
 SUFFIXES = frozenset([".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm"])
@@ -113,24 +114,19 @@ def _largest_values(changes: list[_Change | Exception], bits: int) -> dict[int, 
 
 
 def _in_threads(function: Callable[[Any], T], items: Any) -> list[T | Exception]:
-    """`function` of every item, or the exception that it raised: a broken file must not stop the others."""
-
-    def attempt(item: Any) -> T | Exception:
-        try:
-            return function(item)
-        except MemoryError:
-            raise
-        except Exception as error:  # decoders raise whatever a broken file leads them into
-            return error
-
-    bring("PIL.Image", extra="lab", purpose="reading image files")  # here, where a message is not taken for a bad file
+    """`function` of every item, or the exception that it raised."""
+    _pillow("Image")  # here, where a message is not taken for a bad file
     with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(attempt, items))
+        return list(pool.map(attempted(function), items))
+
+
+def _pillow(module: str) -> Any:
+    return bring(f"PIL.{module}", extra="lab", purpose="reading image files")
 
 
 def _header(path: Path) -> tuple[tuple[int, int], bool]:
     """Height and width as they are seen, and whether the image is grey."""
-    pillow = bring("PIL.Image", extra="lab", purpose="reading image files")
+    pillow = _pillow("Image")
     with pillow.open(path) as image:
         width, height = _size_seen(image)
         return (height, width), _is_grey(image)
@@ -150,8 +146,8 @@ def _is_grey(image: Any) -> bool:
 
 def _pixels(path: Path, form: Form, white: int) -> tuple[npt.NDArray[np.uint8], _Change]:
     """An image as (c, h, w), and what this changed; `white` is the value of it in 32 bits."""
-    pillow = bring("PIL.Image", extra="lab", purpose="reading image files")
-    operations = bring("PIL.ImageOps", extra="lab", purpose="reading image files")
+    pillow = _pillow("Image")
+    operations = _pillow("ImageOps")
     channels, height, width = form.shape
     with pillow.open(path) as opened:
         change = _Change(_size_seen(opened) != (width, height), channels == 1 and not _is_grey(opened))

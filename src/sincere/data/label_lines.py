@@ -50,7 +50,7 @@ def check_as_many(path: Path, labels: npt.NDArray[np.generic], samples: int, of:
 
 
 def _text(path: Path) -> str:
-    """In UTF-8; some editors begin a file with a mark of order."""
+    """A file in UTF-8 as text; some editors begin it with a byte-order mark."""
     content = path.read_bytes()
     try:
         return content.decode("utf-8-sig")

@@ -8,7 +8,8 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from sincere.checks import check_choice, check_finite, check_room, shape_of
+from sincere.checks import check_choice, check_class_range, check_finite, check_room, shape_of
+from sincere.data.conversion import as_indices
 from sincere.errors import InputError
 from sincere.tables import amount
 from sincere.types import Kind
@@ -116,11 +117,8 @@ class LabelledData:
     def _check_classes(self) -> None:
         if len(set(self.class_names)) != len(self.class_names):
             raise InputError(f"class_names must differ from one another: got {self.class_names}.")
-        if len(self.labels) and not 0 <= int(self.labels.min()) <= int(self.labels.max()) < len(self.class_names):
-            raise InputError(
-                f"labels must lie between 0 and {len(self.class_names) - 1}, one for each of the "
-                f"{len(self.class_names)} class_names: got {int(self.labels.min())} to {int(self.labels.max())}."
-            )
+        if len(self.labels):
+            check_class_range("labels", int(self.labels.min()), int(self.labels.max()), len(self.class_names))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -139,10 +137,11 @@ class LabelledData:
         """Number of samples of each class, (classes,)."""
         return torch.bincount(self.labels, minlength=len(self.class_names))
 
-    def subset(self, indices: Tensor | Sequence[int]) -> "LabelledData":
-        """The samples at `indices`, in that order; classes keep their numbers."""
-        chosen = torch.as_tensor(indices, dtype=torch.int64, device=self.labels.device)
+    def subset(self, indices: Tensor | Sequence[int] | Sequence[bool]) -> "LabelledData":
+        """The samples at `indices`, in that order, or those at which a mask is true; classes keep their numbers."""
+        chosen = as_indices(indices, len(self))
         shown = None if self.shown is None else tuple(self.shown[i] for i in chosen.tolist())
+        chosen = chosen.to(self.labels.device)
         return replace(self, inputs=self.inputs[chosen], labels=self.labels[chosen], shown=shown)
 
     def to(self, device: torch.device | str) -> "LabelledData":

@@ -4,10 +4,11 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from numbers import Real
 from pathlib import Path
 from typing import Literal, ParamSpec, TypeAlias, TypedDict, TypeVar, get_args
 
-from sincere.checks import check_choice, did_you_mean
+from sincere.checks import check_choice, check_flag, check_whole, did_you_mean, is_whole
 from sincere.data.text import BUCKETS, PIECES
 from sincere.errors import OptionError
 from sincere.types import Kind
@@ -90,26 +91,23 @@ class Settings:
         check_choice("unreadable", self.unreadable, get_args(Unreadable))
         check_choice("labels", self.labels, get_args(Labels))
         for name in ("image_size", "words", "pieces", "buckets", "sample_rate"):
-            check_count(name, getattr(self, name), least=2 if name == "buckets" else 1)
-        if self.seconds is not None and not 0 < self.seconds < math.inf:
-            raise OptionError(f"seconds must be positive: got {self.seconds}.")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
+            if getattr(self, name) is not None:
+                check_whole(name, getattr(self, name), 2 if name == "buckets" else 1)
+        check_flag("verify", self.verify)
+        if self.seconds is not None and not (isinstance(self.seconds, Real) and 0 < self.seconds < math.inf):
+            raise OptionError(f"seconds must be a positive number: got {self.seconds!r}.")
+        if not is_whole(self.seed):
             raise OptionError(f"seed must be a whole number: got {self.seed!r}.")
         check_shares(self.validation_share, self.test_share)
 
 
-def check_count(name: str, value: int | None, *, least: int) -> None:
-    """A whole number of at least `least`, or None for "not chosen"."""
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-        raise OptionError(f"{name} must be a whole number of at least {least}: got {value!r}.")
-
-
 def check_shares(validation_share: float, test_share: float) -> None:
-    """Shares are what is left of 1 for training."""
-    if not (0 <= validation_share < 1 and 0 <= test_share < 1 and validation_share + test_share < 1):
+    """Refuse shares that leave nothing to train on."""
+    shares = (validation_share, test_share)
+    if not all(isinstance(share, Real) and 0 <= share < 1 for share in shares) or sum(shares) >= 1:
         raise OptionError(
             "validation_share and test_share must be at least 0 and together less than 1, so that something is left "
-            f"to train on: got {validation_share} and {test_share}."
+            f"to train on: got {validation_share!r} and {test_share!r}."
         )
 
 

@@ -28,7 +28,8 @@ class Ready:
     columns: the features' names, where they come from a table.
     indexes: those of them that only number the rows, with notes that say so. They are left out, unless the form that
         data which comes later is read in has them: 0 and 1 number two rows, and may be a feature of many.
-    going_on: those that would number the rows of data that comes later, and are left out where its form lacks them.
+    going_on: columns that count rows as well, from another number than 0 or 1, as the index of a test table does, which
+        goes on where that of the training table ended. They are features, unless the form that is asked for lacks them.
     refused: why no form can be made of these features, though another's may fit them.
     """
 

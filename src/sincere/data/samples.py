@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from sincere.checks import check_class_range
 from sincere.data.labelled import Form
 from sincere.data.options import Settings
-from sincere.errors import InputError
 from sincere.types import Kind
 
 ESCAPED = re.compile("[\udc80-\udcff]")  # how Python keeps bytes of a name that are not UTF-8
@@ -160,11 +160,8 @@ def classes_of_numbers(numbers: npt.NDArray[np.int64], names: Sequence[str] | No
     if names is None:
         found, numbers = np.unique(numbers, return_inverse=True)
         return Classes(numbers.astype(np.int64), tuple(map(str, found.tolist())))
-    if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(names):
-        raise InputError(
-            f"labels must lie between 0 and {len(names) - 1}, as there are {len(names)} class names: "
-            f"got {numbers.min()} to {numbers.max()}."
-        )
+    if len(numbers):
+        check_class_range("labels", int(numbers.min()), int(numbers.max()), len(names))
     return Classes(numbers, tuple(map(one_spelling, names)))
 
 
@@ -175,7 +172,7 @@ def listed(items: Sequence[object], most: int = SHOWN_FILES) -> str:
 
 
 def listed_names(names: Sequence[str], most: int) -> str:
-    """The same of classes, in quotation marks where one could be taken for more than a name.
+    """The first class names, as `listed`; in quotation marks where one could be taken for more than a name.
 
     >>> listed_names(["cat", "red, dry", "seed=3"], 8)
     "cat, 'red, dry', 'seed=3'"

@@ -2,14 +2,14 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import torch
 
+from sincere.data.attempts import attempted
 from sincere.data.labelled import Form, check_room_for
 from sincere.data.options import Settings
 from sincere.data.samples import Classes, Note, Rendered, legible, listed
@@ -19,7 +19,6 @@ from sincere.types import Kind
 
 LONGEST = 10.0  # seconds, where the caller names no length
 MOST_RESAMPLED = 2**26  # samples of a clip at the new rate: 25 minutes at 44,100 Hz
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +38,9 @@ class SoundFiles:
 
     def form(self, settings: Settings) -> Form:
         """The most common rate, and the length that leaves 98 of 100 clips whole, up to `LONGEST`."""
-        headers = [found for found in map(_attempt(_rate_and_seconds), self.paths) if not isinstance(found, Exception)]
+        headers = [found for found in map(attempted(_rate_and_seconds), self.paths) if not isinstance(found, Exception)]
         if not headers:
-            reason = _attempt(read_wav)(self.paths[0])
+            reason = attempted(read_wav)(self.paths[0])
             raise InputError(
                 f"none of the {len(self.paths)} sound files can be read; the first is {self.paths[0]} ({reason})."
             )
@@ -59,7 +58,7 @@ class SoundFiles:
         cut, unreadable = 0, {}
         ended: list[Path] = []
         loud: list[Path] = []
-        for index, read in enumerate(map(_attempt(read_wav), self.paths)):
+        for index, read in enumerate(map(attempted(read_wav), self.paths)):
             if isinstance(read, Exception):
                 unreadable[index] = str(read)
                 continue
@@ -110,20 +109,6 @@ def _odd_files(ended: Sequence[Path], loud: Sequence[Path], clips: int) -> tuple
         for what, some in words.items()
         if some
     )
-
-
-def _attempt(function: Callable[[Path], T]) -> Callable[[Path], T | Exception]:
-    """`function`, returning what a broken file raises, so that one does not stop the others."""
-
-    def attempt(path: Path) -> T | Exception:
-        try:
-            return function(path)
-        except MemoryError:
-            raise
-        except Exception as error:  # as of images: a broken header leads the reader into anything
-            return error
-
-    return attempt
 
 
 def _rate_and_seconds(path: Path) -> tuple[int, float]:

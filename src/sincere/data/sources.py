@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sincere.data.arrays import read_npy, read_npz
-from sincere.data.cifar import CIFAR10, CIFAR100, Edition, edition_of_archive, is_cifar_folder, read_cifar
+from sincere.data.cifar import CIFAR10, CIFAR100, Edition, edition_of_archive, edition_of_folder, read_cifar
 from sincere.data.class_folders import read_class_folders, read_one_file
 from sincere.data.digits import read_digits
 from sincere.data.idx import image_files, read_idx_folder
@@ -67,6 +67,12 @@ def path_of(source: str) -> Path | None:
     return Path(rest if mark and name in NAMED else source).expanduser()
 
 
+def missing_path(*sources: str | None) -> Path | None:
+    """The first place where one of these sources has to lie and nothing is."""
+    places = (path_of(source) for source in sources if source is not None)
+    return next((path for path in places if path is not None and not path.exists()), None)
+
+
 def _existing(text: str) -> Path:
     path = Path(text).expanduser()
     if not path.exists():
@@ -110,7 +116,7 @@ NAMED: dict[str, Callable[[str], Reader]] = {
 
 
 def _of_folder(folder: Path, kind: Kind | None) -> Reader:
-    edition = is_cifar_folder(folder)
+    edition = edition_of_folder(folder)
     if edition is not None:
         return _cifar(edition, folder)
     if (folder / "train_5500.label").is_file():
@@ -121,12 +127,7 @@ def _of_folder(folder: Path, kind: Kind | None) -> Reader:
     if len(parts) > 1 and "train" in parts:  # a folder `train` alone can be a class: bus, car, train
         takes = frozenset[str]().union(*(reader_for(path, kind).takes for path in parts.values()))
         return Reader(partial(_find_in_parts, folder, parts), takes)
-    return Reader(partial(_find_in_classes, folder), OF_FILES)
-
-
-def _find_in_classes(folder: Path, settings: Settings) -> Found:
-    samples, notes = read_class_folders(folder, settings)
-    return Found(folder.name, samples, notes=notes)
+    return Reader(partial(read_class_folders, folder), OF_FILES)
 
 
 def _parts_of(folder: Path) -> dict[str, Path]:
@@ -175,14 +176,12 @@ def _of_file(path: Path, kind: Kind | None) -> Reader:
 
 
 def _find_in_table(path: Path, settings: Settings) -> Found:
-    samples, notes = read_tabular(read_table(path, settings), settings)
-    return Found(path.stem, samples, notes=notes)
+    return read_tabular(read_table(path, settings), settings)
 
 
 def _find_one_file(path: Path, settings: Settings) -> Found:
-    if settings.labels == "optional" and (read := read_one_file(path)) is not None:
-        samples, notes = read
-        return Found(path.stem, samples, notes=notes)
+    if settings.labels == "optional" and (found := read_one_file(path)) is not None:
+        return found
     hint = (
         " For CIFAR's archives write cifar10:PATH or cifar100:PATH." if path.name.endswith((".tar.gz", ".tgz")) else ""
     )

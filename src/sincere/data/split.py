@@ -1,6 +1,5 @@
 """Stratified splits: every part holds the classes in the proportions of the whole."""
 
-import hashlib
 from typing import NamedTuple
 
 import numpy as np
@@ -8,8 +7,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from sincere.data.conversion import class_numbers
 from sincere.data.options import check_shares
-from sincere.errors import InputError
+from sincere.seeds import seeded_generator
 
 
 class SplitIndices(NamedTuple):
@@ -18,12 +18,6 @@ class SplitIndices(NamedTuple):
     train: Tensor
     validation: Tensor
     test: Tensor
-
-
-def seeded_generator(*seeds: int | str) -> torch.Generator:
-    """A generator on the CPU whose stream depends on all of `seeds`, so that neighbouring ones share nothing."""
-    digest = hashlib.blake2b("/".join(map(str, seeds)).encode(), digest_size=8).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest, "little") >> 1)
 
 
 def stratified_split(
@@ -39,10 +33,9 @@ def stratified_split(
     [70, 10, 20]
     """
     check_shares(validation_share, test_share)
-    if labels.ndim != 1 or labels.is_floating_point():
-        raise InputError(f"labels must be integers, one per sample: got {labels.dtype}, {tuple(labels.shape)}.")
+    given, device = class_numbers(labels), labels.device if isinstance(labels, Tensor) else torch.device("cpu")
     generator = seeded_generator(seed)
-    _, numbers, counts = np.unique(labels.cpu().numpy(), return_inverse=True, return_counts=True)
+    _, numbers, counts = np.unique(given, return_inverse=True, return_counts=True)
     test = _places(counts, test_share, counts - 1, generator)
     validation = _places(counts, validation_share, counts - 1 - test, generator)
     shuffled = torch.randperm(len(labels), generator=generator).numpy()
@@ -54,7 +47,7 @@ def stratified_split(
         by_class[(first_validation <= place_in_class) & (place_in_class < first_train)],
         by_class[place_in_class < first_validation],
     )
-    return SplitIndices(*(torch.from_numpy(np.sort(part)).to(labels.device) for part in parts))
+    return SplitIndices(*(torch.from_numpy(np.sort(part)).to(device) for part in parts))
 
 
 def _places(

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from sincere.data.columns import TextColumn
-from sincere.data.optional import bring
 from sincere.data.options import Settings
 from sincere.errors import InputError
+from sincere.optional import bring
 from sincere.tables import amount
 
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # how a file of a spreadsheet's "Unicode text" begins

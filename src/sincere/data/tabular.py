@@ -13,7 +13,7 @@ from sincere.data.class_folders import OF_FILES
 from sincere.data.label_names import LABEL_NAMES, check_one_label, telling_note
 from sincere.data.options import Settings
 from sincere.data.ready import Ready, features_from, lost_digits
-from sincere.data.samples import UNLABELLED, Note, Samples, listed, number_classes
+from sincere.data.samples import UNLABELLED, Found, Note, listed, number_classes
 from sincere.data.tables import Table
 from sincere.data.texts import texts_from
 from sincere.errors import InputError
@@ -36,15 +36,16 @@ TO_FOLDERS = (
 )
 
 
-def read_tabular(table: Table, settings: Settings) -> tuple[Samples, tuple[str, ...]]:
-    """Texts or features of a table; and notes."""
+def read_tabular(table: Table, settings: Settings) -> Found:
+    """Texts or features of a table."""
     label_column = _label_column(table, settings)
     labels, notes = _labels(table, label_column, optional=settings.labels == "optional")
     others = {name: _numbers(values) for name, values in table.columns.items() if name != label_column}
     text_column = _text_column(table, others, settings)
     if text_column is not None:
         texts = texts_from(_texts(table, text_column), labels, table.lines, str(table.path))
-        return replace(texts, notes=_left_out(table, others, text_column, settings)), tuple(notes)
+        texts = replace(texts, notes=_left_out(table, others, text_column, settings))
+        return Found(table.path.stem, texts, notes=tuple(notes))
     check_one_label(table, label_column, settings)
     columns = {}
     for name, numbers in others.items():
@@ -53,7 +54,8 @@ def read_tabular(table: Table, settings: Settings) -> tuple[Samples, tuple[str, 
             or_classes = f", or name it as the classes: label_column={name!r}" if label_column is None else ""
             raise InputError(f"{_not_a_number(table, name).removesuffix('.')}{or_classes}.")
         columns[name] = numbers
-    return _features(table, columns, labels), (*notes, *telling_note(table, columns, labels))
+    notes += telling_note(table, columns, labels)
+    return Found(table.path.stem, _features(table, columns, labels), notes=tuple(notes))
 
 
 def _features(table: Table, columns: Mapping[str, Numbers], labels: Sequence[str]) -> Ready:

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sincere.errors import InputError, OptionError
+from sincere.checks import check_whole
+from sincere.errors import InputError
 
 WORDS = 64  # at most, where the caller names no number: a sentence or two
 PIECES = 12
@@ -112,8 +113,7 @@ def hash_texts(texts: Sequence[str], *, words: int, pieces: int = PIECES, bucket
     [[100044, 44448, 100808, 0], [44448, 0, 0, 0]]
     """
     for name, value, least in (("words", words, 1), ("pieces", pieces, 1), ("buckets", buckets, 2)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise OptionError(f"{name} must be a whole number of at least {least}: got {value!r}.")
+        check_whole(name, value, least)
     if isinstance(texts, str):
         raise InputError("texts must be a list of texts: got one text. Put it in brackets: [text].")
     places: dict[str, int] = {}  # of each word in `numbers`, whose row 0 stands for none: texts repeat their words

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from sincere.checks import did_you_mean
+from sincere.checks import did_you_mean, is_integral
 from sincere.data.labelled import Form, check_room_for
-from sincere.data.optional import bring
 from sincere.data.options import Settings
 from sincere.data.ready import Ready, fit_images, images_from
 from sincere.data.samples import Found, classes_of_numbers
 from sincere.errors import InputError, OptionError
+from sincere.optional import bring
 
 PARTS = (("train", "trainval", "train-standard"), ("test", "val"))  # what their `split` calls the two, the first known
 
@@ -77,7 +77,7 @@ def _check_pairs(name: str, dataset: Any) -> None:
         raise InputError(f"torchvision:{name} must have images in both parts: one of them is empty.")
     first = dataset[0]
     label = first[1] if isinstance(first, tuple) and len(first) == 2 else None
-    if isinstance(label, bool) or not isinstance(label, (int, np.integer)):
+    if not is_integral(label):
         came = f"a {type(label).__name__} with the first" if label is not None else "no such pair"
         raise InputError(f"torchvision:{name} must give images with the number of a class each: it gives {came}.")
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from sincere.checks import check_choice
 from sincere.data.label_lines import check_as_many, read_label_lines
+from sincere.data.numpy_files import is_numpy_file, load_arrays
 from sincere.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -40,7 +41,7 @@ def read_arrays(path: Path, labels: Path | None) -> Arrays:
         if labels is None:
             raise InputError(f"{path} holds one array without labels: pass the file with them, labels=….")
         known = _read_labels(labels)
-        if labels.suffix not in (".npy", ".npz") and found.ndim:
+        if not is_numpy_file(labels) and found.ndim:
             check_as_many(labels, known, len(found), str(path))
         return Arrays(embeddings=found, labels=known, name=path.stem)
     key = _first(found, EMBEDDINGS)
@@ -123,7 +124,7 @@ def classes_of(labels: Array, class_names: tuple[str, ...] | None) -> tuple[Arra
 
 
 def float_rows(name: str, values: Array, *, tensor: bool = False) -> Array:
-    """Numbers as float32 rows; `tensor` says that the caller had one, and is told so what to do with views."""
+    """Numbers as float32 rows. `tensor`: the caller had one, so that advice on views is given in torch's words."""
     if values.dtype.kind not in "fiub":
         raise InputError(f"{name} must be numbers: got {values.dtype}.")
     if values.ndim != 2:
@@ -148,25 +149,6 @@ def _hint_about_shape(values: Array, tensor: bool) -> str:
     )
 
 
-def as_indices(given: object, samples: int) -> Array:
-    """Places of samples, int64 (k,), of a list of them or of a mask."""
-    found = np.asarray(given)
-    if found.ndim != 1 or (found.size and found.dtype.kind not in "biu"):
-        raise InputError(
-            f"indices must be whole numbers, (k,), or a mask, ({samples},): got {found.dtype} of shape {found.shape}."
-        )
-    if found.dtype.kind == "b":
-        if len(found) != samples:
-            raise InputError(f"a mask must hold one value a sample, ({samples},): got {found.shape}.")
-        return found.nonzero()[0]
-    if found.size and not -samples <= int(found.min()) <= int(found.max()) < samples:
-        raise InputError(
-            f"indices must lie between 0 and {samples - 1}, or from −{samples} to −1 as seen from the end: "
-            f"got {found.min()} to {found.max()}."
-        )
-    return found.astype(np.int64)
-
-
 def writable(values: Array) -> Array:
     """The same array, or a copy of one that is read-only (memory-mapped, from pandas): torch has no such tensors."""
     return values if values.flags.writeable else values.copy()
@@ -175,25 +157,13 @@ def writable(values: Array) -> Array:
 def _open(path: Path) -> Array | dict[str, Array]:
     if not path.exists():
         raise InputError(f"there is no file {path}.")
-    if path.suffix not in (".npz", ".npy"):
+    if not is_numpy_file(path):
         raise InputError(f"embeddings must lie in an .npz or an .npy file: got {path}.")
-    with path.open("rb") as file:  # NumPy leaves a broken archive open
-        try:
-            found = np.load(file, allow_pickle=False)
-            if isinstance(found, np.ndarray):
-                return found
-            members = {key: found[key] for key in found.files}
-        except Exception as error:  # NumPy passes on those of zipfile, zlib and tokenize, of which no list is complete
-            reason = "holds pickled objects, or is no such file at all" if "pickle" in str(error) else str(error)
-            raise InputError(
-                f"{path} must be a NumPy file of plain arrays, read without running code: {reason}. "
-                "Save it again with numeric and text arrays only, texts of pandas as labels.astype(str)."
-            ) from error
-    return {key: member for key, member in members.items() if isinstance(member, np.ndarray)}
+    return load_arrays(path)
 
 
 def _read_labels(path: Path) -> Array:
-    if path.suffix in (".npy", ".npz"):
+    if is_numpy_file(path):
         found = _open(path)
         key = _first(found, LABELS) if isinstance(found, Mapping) else None
         if isinstance(found, Mapping) and key is None:

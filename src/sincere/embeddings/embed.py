@@ -2,18 +2,20 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from sincere.checks import is_integral
 from sincere.data import LabelledData
 from sincere.defaults import usual_defaults
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.embeddings.identity import samples_fingerprint
 from sincere.embeddings.thumbnails import thumbnails
 from sincere.encoders import EmbeddingModel
-from sincere.errors import OptionError
+from sincere.errors import InputError, OptionError
 from sincere.tables import amount
 from sincere.views import Views
 
@@ -73,8 +75,7 @@ def embed_inputs(
     on_step: Callable[[str], None] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """As `embed`, of inputs without labels: embeddings (n, d) and features (n, f), float32."""
-    if batch < 1:
-        raise OptionError(f"batch must be at least 1: got {batch}.")
+    _check_counts(batch=batch)
     place = torch.device(device) if device is not None else device_of(model)
     if place != device_of(model):
         model.to(place)
@@ -107,8 +108,7 @@ def embed_views(
     A linear classifier that is fitted on them sees the training samples as less settled than they look plain, once an
     encoder has learned those by heart. A seed repeats the views on the same kind of device.
     """
-    if count < 1 or batch < 1:
-        raise OptionError(f"count and batch must be at least 1: got {count} and {batch}.")
+    _check_counts(count=count, batch=batch)
     place = device_of(model)
     generator = torch.Generator(place).manual_seed(seed)
     starts = [first for _ in range(count) for first in range(0, len(data), batch)]
@@ -121,6 +121,12 @@ def embed_views(
     return EmbeddingSet(embeddings, labels, data.class_names, f"{data.name}, {amount(count, 'view')}", features)
 
 
+def _check_counts(**counts: int) -> None:
+    for name, value in counts.items():
+        if not is_integral(value) or value < 1:
+            raise OptionError(f"{name} must be a whole number of at least 1: got {value!r}.")
+
+
 def _through(
     model: EmbeddingModel, batches: Iterable[Tensor], place: torch.device, precision: Precision
 ) -> tuple[Tensor, Tensor]:
@@ -128,7 +134,7 @@ def _through(
     found: list[tuple[Tensor, Tensor]] = []
     with in_evaluation(model), half_precision(place, precision), untuned():
         for samples in batches:
-            features = model.features(_in_layout_of(model, samples))
+            features = model.features(in_layout_of(model, samples))
             found.append((model.head(features).float(), features.float()))
     return torch.cat([pair[0] for pair in found]), torch.cat([pair[1] for pair in found])
 
@@ -181,7 +187,17 @@ def in_evaluation(module: nn.Module) -> Iterator[None]:
             part.training = mode
 
 
-def _in_layout_of(model: nn.Module, samples: Tensor) -> Tensor:
+def tokenized(data: LabelledData, encoder: nn.Module) -> LabelledData:
+    """Texts as the numbers of the encoder's own tokenizer, where it has one; other data as it is."""
+    tokenize = getattr(encoder, "tokenize", None)
+    if tokenize is None:
+        return data
+    if data.shown is None:
+        raise InputError("this model reads texts with a tokenizer of its own: data must keep its texts, `shown`.")
+    return replace(data, inputs=tokenize(data.shown))
+
+
+def in_layout_of(model: nn.Module, samples: Tensor) -> Tensor:
     """Images channels-last where the model's convolutions are, so that no layer has to turn them around."""
     if samples.ndim != 4:
         return samples

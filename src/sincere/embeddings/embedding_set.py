@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sincere.checks import check_device, check_finite, check_labels, shape_of
+from sincere.checks import check_class_range, check_device, check_finite, check_labels, shape_of
+from sincere.data.conversion import as_indices, plain_array
 from sincere.embeddings.arrays import (
     Unlabelled,
-    as_indices,
     classes_of,
     float_rows,
     kept_samples,
@@ -74,11 +74,8 @@ class EmbeddingSet:
             _check_images(self.images, len(self))
         if len(set(self.class_names)) != len(self.class_names):
             raise InputError("class_names must differ from each other: one of them comes twice.")
-        if len(self) and not 0 <= int(self.labels.min()) <= int(self.labels.max()) < len(self.class_names):
-            raise InputError(
-                f"labels must lie between 0 and {len(self.class_names) - 1}, as there are {len(self.class_names)} "
-                f"class_names: got {int(self.labels.min())} to {int(self.labels.max())}."
-            )
+        if len(self):
+            check_class_range("labels", int(self.labels.min()), int(self.labels.max()), len(self.class_names))
 
     def __len__(self) -> int:
         return self.embeddings.shape[0]
@@ -119,10 +116,10 @@ class EmbeddingSet:
                 along with them; "class" makes −1 a class like any other.
         """
         class_names = None if class_names is None else tuple(map(str, class_names))  # a file keeps texts
-        given = whole_or_text(_as_numpy("labels", labels))
+        given = whole_or_text(plain_array("labels", labels))
         kept = kept_samples(given, unlabelled, class_names)
         numbers, names = classes_of(given if kept is None else given[kept], class_names)
-        pictures = None if images is None else _kept("images", _as_numpy("images", images), kept)
+        pictures = None if images is None else _kept("images", plain_array("images", images), kept)
         return cls(
             embeddings=_rows("embeddings", embeddings, kept),
             labels=torch.from_numpy(numbers),
@@ -173,13 +170,13 @@ class EmbeddingSet:
         if path.suffix != ".npz":
             raise OptionError(f"path must end in .npz: got {path}.")
         arrays = {
-            "embeddings": _as_numpy("embeddings", self.embeddings),
+            "embeddings": plain_array("embeddings", self.embeddings),
             "labels": self.labels.cpu().numpy(),
             "class_names": np.array(self.class_names, dtype=np.str_),
             "name": np.array(self.name, dtype=np.str_),
         }
         if self.features is not None:
-            arrays["features"] = _as_numpy("features", self.features)
+            arrays["features"] = plain_array("features", self.features)
         if self.shown is not None:
             # As an array of texts every one would take the room of the longest.
             arrays["shown"] = np.frombuffer(json.dumps(self.shown).encode(), dtype=np.uint8)
@@ -200,7 +197,7 @@ class EmbeddingSet:
 
         They may be a tensor, an array or a list.
         """
-        chosen = torch.from_numpy(as_indices(_as_numpy("indices", indices), len(self)))
+        chosen = as_indices(indices, len(self))
         there = chosen.to(self.embeddings.device)
         return replace(
             self,
@@ -274,7 +271,7 @@ def _pictures(images: np.ndarray, samples: int) -> Tensor:
 
 
 def _rows(name: str, values: object, kept: np.ndarray | None) -> Tensor:
-    rows = float_rows(name, _as_numpy(name, values), tensor=isinstance(values, Tensor))
+    rows = float_rows(name, plain_array(name, values), tensor=isinstance(values, Tensor))
     return torch.from_numpy(_kept(name, rows, kept))
 
 
@@ -287,15 +284,3 @@ def _kept(name: str, values: Samples, kept: np.ndarray | None) -> Samples:
             f"{name} must hold one a label, {len(kept)}: got {len(values) if np.ndim(values) else 'none'}."
         )
     return tuple(compress(values, kept)) if isinstance(values, tuple) else np.compress(kept, values, axis=0)
-
-
-def _as_numpy(name: str, values: object) -> np.ndarray:
-    if not isinstance(values, Tensor):
-        if np.ma.is_masked(values):
-            raise InputError(f"{name} must have all their values: some are masked. Leave those samples out.")
-        try:
-            return np.asarray(values)
-        except ValueError as error:
-            raise InputError(f"{name} must be an array, or lists of one length: {error}") from error
-    plain = values.detach().cpu()
-    return (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()  # NumPy has no bfloat16

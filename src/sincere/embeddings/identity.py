@@ -1,4 +1,4 @@
-"""Which samples a model met: to see that two models met the same."""
+"""Fingerprints of samples, by which two models are seen to have met the same ones."""
 
 import hashlib
 

@@ -1,7 +1,7 @@
 """A trained model back from its run, taking inputs as people have them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,7 +16,7 @@ from sincere.data import Form, LabelledData, hash_texts
 from sincere.defaults import usual_defaults
 from sincere.embeddings.arrays import writable
 from sincere.embeddings.description import ModelDescription
-from sincere.embeddings.embed import Precision, device_of, embed, embed_inputs, embed_views
+from sincere.embeddings.embed import Precision, device_of, embed, embed_inputs, embed_views, tokenized
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.embeddings.nearest_class import check_rule, nearest_class
 from sincere.embeddings.prediction import Method, Prediction
@@ -157,12 +157,7 @@ class LoadedModel:
                 f"data must have the form that the model was trained on, {self.description.form}: got {data.form}. "
                 "Read it with that form, or call the model on raw inputs."
             )
-        tokenize = getattr(self.model.encoder, "tokenize", None)
-        if tokenize is None:
-            return data
-        if data.shown is None:
-            raise InputError("this model reads texts with a tokenizer of its own: data must keep its texts, `shown`.")
-        return replace(data, inputs=tokenize(data.shown))
+        return tokenized(data, self.model.encoder)
 
     def prepared(self, inputs: RawInputs) -> Tensor:
         """Raw inputs in the form that the model takes."""

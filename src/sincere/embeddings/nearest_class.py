@@ -1,11 +1,9 @@
 """Embeddings → their classes, by samples whose classes are known."""
 
-from numbers import Integral
-
 import torch
 from torch import Tensor
 
-from sincere.checks import check_choice
+from sincere.checks import check_choice, is_integral
 from sincere.embeddings.prediction import METHODS, Method, Prediction
 from sincere.embeddings.references import References
 from sincere.errors import InputError, OptionError
@@ -49,7 +47,7 @@ def nearest_class(
 
 
 def _check_comparable(new: Tensor, known: References) -> None:
-    """Of one dimension with what is known, and finite."""
+    """Refuse embeddings of another dimension than the references, and those that are not finite."""
     dimension = known.train.embeddings.shape[1]
     if new.shape[1] != dimension:
         raise InputError(
@@ -77,7 +75,7 @@ def check_rule(method: Method, k: int | None, top: int) -> None:
     """Refuse what cannot be, before anything is embedded."""
     check_choice("method", method, METHODS)
     for name, number in (("k", k), ("top", top)):
-        if number is not None and (isinstance(number, bool) or not isinstance(number, Integral) or number < 1):
+        if number is not None and (not is_integral(number) or number < 1):
             raise OptionError(f"{name} must be a whole number from 1: got {number!r}.")
     if k is not None and method != "knn":
         raise OptionError(f"k belongs to method='knn', by which neighbours vote: got k={k} and {method!r}.")

@@ -9,11 +9,11 @@ import torch
 
 from sincere.data import LabelledData, Splits, open_data
 from sincere.data.fingerprint import data_fingerprint
-from sincere.data.sources import path_of
+from sincere.data.sources import missing_path
 from sincere.defaults import usual_defaults
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError
-from sincere.runs import RunFolder, WriteError, read_json
+from sincere.runs import RunFolder, read_json
 from sincere.runs.files import not_kept
 from sincere.runs.folder import Split
 
@@ -69,14 +69,14 @@ def _made(folder: RunFolder, embed: Callable[[LabelledData], EmbeddingSet]) -> R
     splits = _data_of(folder)
     made = References(embed(splits.train), None if splits.validation is None else embed(splits.validation))
     parts: dict[Split, EmbeddingSet | None] = {"train": made.train, "validation": made.validation}
-    refused = {}
+    refused: dict[Path, OSError] = {}
     for split, part in parts.items():
         place = folder.embeddings(split)
         try:
             if part is not None:
                 part.save(place)
         except OSError as error:  # a folder that cannot be made, too; whoever may only read a run can still use it
-            refused[place] = error if isinstance(error, WriteError) else OSError(error.errno, error.strerror)
+            refused[place] = error
     for words in not_kept(refused):
         warnings.warn(f"{words} They are made again next time.", stacklevel=2)
     return References(_lean(made.train), None if made.validation is None else _lean(made.validation))
@@ -87,12 +87,11 @@ def _data_of(folder: RunFolder) -> Splits:
     told = f"classes are told by the run's training samples: {folder.embeddings('train')} is not there"
     settings = dict(read_json(folder.config).get("data", {}))
     source, test = settings.get("source", "digits"), settings.get("test")
-    for path in (path_of(one) for one in (source, test) if one is not None):
-        if path is not None and not path.exists():
-            raise InputError(
-                f"{told}, and neither is the data, {path}, in {Path.cwd()}. Go to the folder where the run was "
-                f"trained, {OR_GIVE}."
-            )
+    if (path := missing_path(source, test)) is not None:
+        raise InputError(
+            f"{told}, and neither is the data, {path}, in {Path.cwd()}. Go to the folder where the run was trained, "
+            f"{OR_GIVE}."
+        )
     options = {**settings.pop("options", {}), **{name: value for name, value in settings.items() if name != "source"}}
     splits = open_data(source, **options)
     known = read_json(folder.provenance).get("data", {}).get("fingerprint")

@@ -11,7 +11,7 @@ from torch import nn
 from sincere.checks import check_choice, check_room, did_you_mean
 from sincere.encoders.external import from_factory, from_sentence_transformers, from_timm, from_torchvision
 from sincere.encoders.mlp import MLP
-from sincere.encoders.resnet import ResNet
+from sincere.encoders.resnet import LARGE, ResNet
 from sincere.encoders.seeding import seeded
 from sincere.encoders.shapes import IMAGE, check_shape
 from sincere.encoders.short_cnn import ShortCNN
@@ -40,7 +40,7 @@ LIBRARIES: dict[str, tuple[Kind, Callable[..., nn.Module]]] = {
     "torchvision": ("image", from_torchvision),
     "sentence-transformers": ("text", from_sentence_transformers),
 }
-TINY, LARGE = 16, 96  # pixels of the shorter side: up to which, and from which on, other networks are the default
+TINY = 16  # pixels of the shorter side, up to which a small network is the default
 
 
 def default_encoder(kind: Kind, shape: tuple[int, ...], *, gpu: bool = True) -> str:

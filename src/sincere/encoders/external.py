@@ -1,6 +1,5 @@
 """Encoders from elsewhere: a user's own factory, timm, torchvision, sentence-transformers."""
 
-import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -11,8 +10,9 @@ import torch
 from torch import Tensor, hub, nn
 
 from sincere.checks import check_choice, check_flag, did_you_mean, imported_factory, shape_of
-from sincere.encoders.shapes import IMAGE, check_batch, check_shape, check_state, check_whole
+from sincere.encoders.shapes import IMAGE, check_batch, check_shape, check_size, check_state
 from sincere.errors import InputError, OptionError
+from sincere.optional import bring
 
 FIXED_SIZE = (
     " If it is made for images of another size, have them read at that size, image_size='…', or give it its own option "
@@ -88,7 +88,7 @@ def from_factory(name: str, shape: tuple[int, ...], *, whole_numbers: bool, **op
     check_state(name, network)
     known = getattr(network, "feature_dim", None)
     if isinstance(known, int):
-        check_whole(f"feature_dim of what {name} returns", known)
+        check_size(f"feature_dim of what {name} returns", known)
         return network
     return External(network, shape, whole_numbers=whole_numbers)
 
@@ -138,7 +138,7 @@ def unknown_model(library: str, name: str, models: Iterable[str]) -> OptionError
 def from_timm(name: str, shape: tuple[int, ...], **options: Any) -> nn.Module:
     """A timm model without its classifier; `pretrained=True` downloads its weights, `checkpoint_path` has them."""
     check_shape(f"timm:{name}", shape, IMAGE)
-    timm = installed("timm", extra="vision")
+    timm = bring("timm", extra="vision", purpose=f"the encoder timm:{name}")
     if ":" not in name and not timm.is_model(name):  # with a colon it lies on a hub or in a folder
         raise unknown_model("timm", name, timm.list_models())
     for ours in ("in_chans", "num_classes"):
@@ -189,7 +189,7 @@ def from_torchvision(name: str, shape: tuple[int, ...], **options: Any) -> nn.Mo
     check_shape(f"torchvision:{name}", shape, IMAGE)
     if shape[0] != 3:
         raise OptionError(f"torchvision's models take three channels: got shape={tuple(shape)}. Use timm or resnet18.")
-    models = installed("torchvision.models", extra="vision")
+    models = bring("torchvision.models", extra="vision", purpose=f"the encoder torchvision:{name}")
     if name.lower() not in (known := models.list_models(module=models)):  # without those that find or cut out things
         raise unknown_model("torchvision", name, known)
     if "pretrained" in options:
@@ -292,7 +292,7 @@ def from_sentence_transformers(name: str, shape: tuple[int, ...], **options: Any
     """A sentence-transformers model by its name on Hugging Face or its folder."""
     what = f"sentence-transformers:{name}"
     check_shape(what, shape, ("tokens", "pieces"))
-    sentence_transformers = installed("sentence_transformers", extra="text")
+    sentence_transformers = bring("sentence_transformers", extra="text", purpose=f"the encoder {what}")
     # Left alone it takes the first GPU, whichever device the run is for.
     ours = {} if "device" in options else {"device": "cpu"}
     network = from_library(what, sentence_transformers.SentenceTransformer, name, options, **ours)
@@ -300,29 +300,3 @@ def from_sentence_transformers(name: str, shape: tuple[int, ...], **options: Any
         kind = type(getattr(network, "tokenizer", None)).__name__
         raise OptionError(f"{what} must be a transformer whose tokenizer turns texts into numbers: it has a {kind}.")
     return SentenceEncoder(network, shape[0])
-
-
-def installed(module: str, *, extra: str) -> Any:
-    """A module that `pip install sincere` does not bring."""
-    top = module.partition(".")[0]
-    package = top.replace("_", "-")
-    try:
-        return importlib.import_module(module)
-    except (ImportError, RuntimeError, OSError, AttributeError) as error:
-        if isinstance(error, ModuleNotFoundError) and error.name in (top, module):
-            raise OptionError(
-                f'encoders of {package} need that package, which is not installed: pip install "sincere[{extra}]".'
-            ) from error
-        # Something that it imports is missing, or was built for another torch: torchvision fails like this, and all
-        # that import it.
-        raise OptionError(
-            f"{package} is installed and does not import beside torch {torch.__version__}: "
-            f'{_sentence(_first_cause(error))} Install what fits together: pip install "sincere[{extra}]", and a '
-            "torchvision that was built for this torch."
-        ) from error
-
-
-def _first_cause(error: BaseException) -> BaseException:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error

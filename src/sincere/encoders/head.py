@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias, cast
 from torch import Tensor, nn
 
 from sincere.checks import check_choice, check_room
-from sincere.encoders.shapes import check_batch, check_whole
+from sincere.encoders.shapes import check_batch, check_size
 from sincere.errors import OptionError
 
 Layers: TypeAlias = Literal["mlp", "linear", "none"]
@@ -30,7 +30,7 @@ class ProjectionHead(nn.Module):
         check_choice("layers", layers, ("mlp", "linear", "none"))
         hidden = feature_dim if hidden is None else hidden
         for name, value in (("feature_dim", feature_dim), ("hidden", hidden), ("dim", dim)):
-            check_whole(name, value)
+            check_size(name, value)
         weights = {"mlp": hidden * (feature_dim + dim), "linear": feature_dim * dim, "none": 0}[layers]
         check_room(4 * weights, f"the {weights:,} weights of the head", "Choose a smaller dim or hidden.")
         self.feature_dim, self.dim = feature_dim, feature_dim if layers == "none" else dim

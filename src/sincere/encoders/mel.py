@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from sincere.encoders.shapes import check_whole
+from sincere.encoders.shapes import check_size
 
 MOST_BANDS = 2000  # a window of a recording at 96 kHz has 1,201 frequencies
 
@@ -56,8 +56,8 @@ class LogMel(nn.Module):
         self, sample_rate: int, *, bands: int = 40, window: float = 0.025, hop: float = 0.010, range_db: float = 80.0
     ) -> None:
         super().__init__()
-        check_whole("sample_rate", sample_rate)
-        check_whole("bands", bands, most=MOST_BANDS)
+        check_size("sample_rate", sample_rate)
+        check_size("bands", bands, most=MOST_BANDS)
         self.length, self.hop = max(2, round(window * sample_rate)), max(1, round(hop * sample_rate))
         self.range_db = range_db
         bins = self.length // 2 + 1

@@ -2,7 +2,8 @@
 
 from torch import Tensor, nn
 
-from sincere.encoders.shapes import DEEPEST, check_batch, check_shape, check_switch, check_whole
+from sincere.checks import check_flag
+from sincere.encoders.shapes import DEEPEST, check_batch, check_shape, check_size
 
 
 class MLP(nn.Module):
@@ -18,9 +19,9 @@ class MLP(nn.Module):
     def __init__(self, shape: tuple[int, ...], *, width: int = 256, depth: int = 3, residual: bool = False) -> None:
         super().__init__()
         check_shape("mlp", shape, ("features",))
-        check_whole("width", width)
-        check_whole("depth", depth, most=DEEPEST)
-        check_switch("residual", residual)
+        check_size("width", width)
+        check_size("depth", depth, most=DEEPEST)
+        check_flag("residual", residual)
         self.features, self.residual, self.feature_dim = shape[0], residual, width
         self.layers = nn.ModuleList(_layer(width if number else shape[0], width) for number in range(depth))
 

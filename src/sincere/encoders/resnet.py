@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sincere.checks import check_choice
-from sincere.encoders.shapes import IMAGE, check_batch, check_multiple, check_shape, check_switch
+from sincere.checks import check_choice, check_flag
+from sincere.encoders.shapes import IMAGE, check_batch, check_multiple, check_shape
 from sincere.errors import OptionError
 
 Stem: TypeAlias = Literal["auto", "small", "large"]
@@ -50,7 +50,7 @@ class ResNet(nn.Module):
         if depth not in BLOCKS:
             raise OptionError(f"depth must be one of {', '.join(map(str, BLOCKS))}: got {depth!r}.")
         check_multiple("width", width, 64)
-        check_switch("zero_last", zero_last)
+        check_flag("zero_last", zero_last)
         first = round(64 * width)
         self.depth, self.channels = depth, shape[0]
         block, counts = BLOCKS[depth]

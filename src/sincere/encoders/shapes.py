@@ -4,7 +4,7 @@ from numbers import Integral
 
 from torch import Tensor, nn
 
-from sincere.checks import shape_of
+from sincere.checks import check_whole, is_number, shape_of
 from sincere.errors import InputError, OptionError
 
 IMAGE = ("channels", "height", "width")
@@ -57,23 +57,14 @@ def check_state(encoder: str, network: nn.Module) -> None:
             )
 
 
-def check_whole(name: str, value: object, least: int = 1, most: int = WIDEST) -> None:
+def check_size(name: str, value: object, least: int = 1, most: int = WIDEST) -> None:
     """A whole number that is large enough, and not so large that it must be a slip."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise OptionError(f"{name} must be a whole number of at least {least}: got {value!r}.")
-    if value > most:
-        raise OptionError(f"{name} must be a whole number of at most {most:,}: got {value:,}.")
-
-
-def check_switch(name: str, value: object) -> None:
-    """On or off, and nothing that merely counts as true: "no" would."""
-    if not isinstance(value, bool):
-        raise OptionError(f"{name} must be True or False: got {value!r}.")
+    check_whole(name, value, least, most)
 
 
 def check_multiple(name: str, value: object, channels: int) -> None:
     """A factor that multiplies numbers of channels, the least of which is `channels`."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= LARGEST:
+    if not is_number(value) or not 0 < value <= LARGEST:
         raise OptionError(f"{name} must be a number above 0 and at most {LARGEST}: got {value!r}.")
     if round(channels * value) < 1:
         raise OptionError(f"{name} must leave at least one of {channels} channels: got {value!r}.")

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from sincere.checks import check_choice, check_finite
 from sincere.encoders.pooling import Halving, largest_of_grid
-from sincere.encoders.shapes import IMAGE, check_batch, check_shape, check_whole
+from sincere.encoders.shapes import IMAGE, check_batch, check_shape, check_size
 from sincere.errors import InputError, OptionError
 
 Activation: TypeAlias = Literal["gelu", "relu"]
@@ -55,7 +55,7 @@ class ShortCNN(nn.Module):
         if not isinstance(channels, (tuple, list)) or len(channels) != 3:
             raise OptionError(f"channels must be three numbers, one for each stage: got {channels!r}.")
         for number, size in enumerate(channels):
-            check_whole(f"channels[{number}]", size)
+            check_size(f"channels[{number}]", size)
         if min(shape[1:]) < SMALLEST:
             raise OptionError(
                 f"short_cnn halves images three times: they must have {SMALLEST} pixels or more, got {shape[1:]}."

@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from sincere.encoders.resnet import convolution, initialise
-from sincere.encoders.shapes import IMAGE, check_batch, check_shape, check_whole
+from sincere.encoders.shapes import IMAGE, check_batch, check_shape, check_size
 
 
 class SmallCNN(nn.Module):
@@ -17,7 +17,7 @@ class SmallCNN(nn.Module):
     def __init__(self, shape: tuple[int, ...], *, width: int = 32) -> None:
         super().__init__()
         check_shape("small_cnn", shape, IMAGE)
-        check_whole("width", width)
+        check_size("width", width)
         self.channels, self.feature_dim = shape[0], 4 * width
         layers: list[nn.Module] = []
         inputs, side = shape[0], min(shape[1:])

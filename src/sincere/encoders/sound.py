@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from sincere.encoders.mel import LogMel
 from sincere.encoders.pooling import largest_of_grid
 from sincere.encoders.resnet import convolution, initialise
-from sincere.encoders.shapes import check_batch, check_shape, check_whole
+from sincere.encoders.shapes import check_batch, check_shape, check_size
 from sincere.errors import OptionError
 
 
@@ -28,7 +28,7 @@ class SoundEncoder(nn.Module):
     ) -> None:
         super().__init__()
         check_shape("sound", shape, ("samples",))
-        check_whole("width", width)
+        check_size("width", width)
         if sample_rate is None:
             raise OptionError("the sound encoder needs the samples per second: give sample_rate=….")
         self.spectrogram = LogMel(sample_rate, bands=bands)

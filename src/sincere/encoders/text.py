@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor, nn
 
+from sincere.checks import is_number
 from sincere.encoders.pooling import largest_of_sequence
-from sincere.encoders.shapes import check_batch, check_shape, check_whole
+from sincere.encoders.shapes import check_batch, check_shape, check_size
 from sincere.errors import OptionError
 
 
@@ -30,8 +31,8 @@ class TextEncoder(nn.Module):
         super().__init__()
         check_shape("text", shape, ("words", "pieces"))
         for name, value, least in (("width", width, 1), ("dim", dim, 1), ("rows", rows, 2)):
-            check_whole(name, value, least)
-        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate <= 10:
+            check_size(name, value, least)
+        if not is_number(rate) or not 0 < rate <= 10:
             raise OptionError(f"rate must be above 0 and at most 10: got {rate!r}. 1 is the speed of the other layers.")
         self.rows, self.rate, self.feature_dim = rows, rate, width
         self.pieces = nn.EmbeddingBag(rows, dim, mode="sum", padding_idx=0)

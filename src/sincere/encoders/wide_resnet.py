@@ -2,8 +2,9 @@
 
 from torch import Tensor, nn
 
+from sincere.checks import is_whole
 from sincere.encoders.resnet import convolution, initialise
-from sincere.encoders.shapes import DEEPEST, IMAGE, check_batch, check_multiple, check_shape, check_whole
+from sincere.encoders.shapes import DEEPEST, IMAGE, check_batch, check_multiple, check_shape, check_size
 from sincere.errors import OptionError
 
 CHANNELS = (16, 32, 64)  # of the three groups, times the width
@@ -29,9 +30,9 @@ class WideResNet(nn.Module):
     def __init__(self, shape: tuple[int, ...], *, depth: int = 28, width: float = 10.0) -> None:
         super().__init__()
         check_shape("wide_resnet", shape, IMAGE)
-        if isinstance(depth, bool) or not isinstance(depth, int) or depth < 10 or (depth - 4) % 6:
+        if not is_whole(depth) or depth < 10 or (depth - 4) % 6:
             raise OptionError(f"depth must be 4 and a multiple of 6, as 10, 16, 22, 28 or 40: got {depth!r}.")
-        check_whole("depth", depth, most=DEEPEST)
+        check_size("depth", depth, most=DEEPEST)
         check_multiple("width", width, CHANNELS[0])
         self.channels, inputs = shape[0], CHANNELS[0]
         self.stem = convolution(shape[0], inputs, 3)

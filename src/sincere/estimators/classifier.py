@@ -8,7 +8,7 @@ import torch
 from sklearn.base import ClassifierMixin  # type: ignore[import-untyped]
 from torch import Tensor
 
-from sincere.checks import check_choice, check_temperature
+from sincere.checks import check_choice, check_temperature, is_whole
 from sincere.defaults import usual_defaults
 from sincere.errors import OptionError
 from sincere.estimators.fitting import LossName
@@ -137,6 +137,6 @@ class ContrastiveClassifier(ClassifierMixin, ContrastiveTransformer):  # type: i
 
     def _given_neighbours(self) -> int | None:
         neighbours = as_python(self.neighbours)
-        if neighbours is None or (isinstance(neighbours, int) and not isinstance(neighbours, bool) and neighbours >= 1):
+        if neighbours is None or (is_whole(neighbours) and neighbours >= 1):
             return neighbours
         raise OptionError(f"neighbours must be a whole number from 1, or None: got {self.neighbours!r}.")

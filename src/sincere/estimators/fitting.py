@@ -8,31 +8,17 @@ from typing import Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from sincere.checks import check_choice
+from sincere.checks import check_choice, is_number, is_whole
 from sincere.data import ClassBatches
 from sincere.defaults import gradients_on
 from sincere.encoders import EmbeddingModel, ProjectionHead, build_encoder, seeded
 from sincere.errors import OptionError
 from sincere.estimators.telling import told
-from sincere.losses.modules import (
-    ContrastiveLoss,
-    DecoupledLoss,
-    EpsSupInfoNCELoss,
-    SetLoss,
-    SINCERELoss,
-    SupConLoss,
-)
+from sincere.train.config import LOSSES
 from sincere.train.progress import Length, Show
 from sincere.views import Statistics, build_views
 
 LossName: TypeAlias = Literal["sincere", "supcon", "eps_supinfonce", "decoupled", "set_nce"]
-LOSSES: dict[LossName, type[ContrastiveLoss]] = {
-    "sincere": SINCERELoss,
-    "supcon": SupConLoss,
-    "eps_supinfonce": EpsSupInfoNCELoss,
-    "decoupled": DecoupledLoss,
-    "set_nce": SetLoss,
-}
 WARMUP = 0.05  # share of all steps over which the learning rate rises
 
 
@@ -57,10 +43,10 @@ class FitOptions:
         check_choice("loss", self.loss, get_args(LossName))
         for name in ("views", "epochs", "batch_size"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            if not is_whole(value) or value < 1:
                 raise OptionError(f"{name} must be a whole number from 1: got {value!r}.")
         for name in ("learning_rate", "weight_decay", "noise", "mask"):
-            if isinstance(value := getattr(self, name), bool) or not isinstance(value, int | float):
+            if not is_number(value := getattr(self, name)):
                 raise OptionError(f"{name} must be a number: got {value!r}.")
         if not 0 < self.learning_rate < float("inf"):
             raise OptionError(f"learning_rate must be positive and finite: got {self.learning_rate!r}.")

@@ -16,11 +16,12 @@ from torch import Tensor
 
 from sincere.checks import check_choice
 from sincere.defaults import usual_defaults
-from sincere.errors import InputError, OptionError
+from sincere.errors import InputError
 from sincere.estimators.fitting import FitOptions, LossName, fit_model
 from sincere.estimators.telling import show_by
 from sincere.losses.similarity import unit_rows
 from sincere.tables import amount
+from sincere.train.processes import device_for
 from sincere.views import Statistics
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -32,20 +33,6 @@ ROWS = 8192  # through the model at once
 def as_python(value: Any) -> Any:
     """A parameter as Python's own number where it is one of NumPy's, as a search over `np.arange` hands them on."""
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except (RuntimeError, TypeError) as error:
-        raise OptionError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N': got {name!r}.") from error
-    try:
-        torch.Generator(device)  # what a fit takes first of a device, and an assertion where torch has none of its kind
-    except (RuntimeError, AssertionError) as error:
-        raise OptionError(f"device {name!r} must be one that torch can use here, and is not: use 'auto'.") from error
-    return device
 
 
 def _standardised(rows: Array, statistics: Statistics) -> Tensor:
@@ -144,7 +131,7 @@ class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             raise
 
     def _train(self, X: Any, y: Any) -> tuple[Tensor, Tensor]:
-        device, show = _device(self.device), show_by(as_python(self.verbose))
+        device, show = device_for(self.device), show_by(as_python(self.verbose))
         options = FitOptions(**{field.name: as_python(getattr(self, field.name)) for field in fields(FitOptions)})
         check_choice("output", self.output, OUTPUTS)
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])

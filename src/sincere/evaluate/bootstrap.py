@@ -6,21 +6,23 @@ Everything runs on the CPU: the same seed gives the same interval on every machi
 """
 
 from collections.abc import Iterator
-from numbers import Integral
 
 import torch
 from torch import Tensor
 
+from sincere.checks import is_integral
 from sincere.errors import OptionError
+from sincere.evaluate.record import Estimate
 from sincere.nearest.precision import full_precision
 
 CELLS = 2**20  # counts held at once: few enough for the processor's cache
 LEAST_DRAWS = 100  # the outer 2.5 % are then two or three of them
+OUTER = ((1 - 0.95) / 2, 1 - (1 - 0.95) / 2)  # the quantiles between which 95 % lie
 
 
 def resampled_counts(n: int, *, draws: int, seed: int) -> Iterator[Tensor]:
     """How often each of n samples came in each draw: float64 (some draws, n), every row adds up to n."""
-    if isinstance(draws, bool) or not isinstance(draws, Integral) or draws < LEAST_DRAWS:
+    if not is_integral(draws) or draws < LEAST_DRAWS:
         raise OptionError(
             f"draws must be a whole number of at least {LEAST_DRAWS} for an interval: got {draws!r}. "
             "The papers use 1,000."
@@ -57,11 +59,15 @@ def resampled_class_means(values: Tensor, labels: Tensor, *, classes: int, draws
     return torch.cat(parts)
 
 
-def percentile_interval(resampled: Tensor, level: float = 0.95) -> tuple[float, float]:
-    """The middle `level` of the draws of one figure (draws,)."""
+def estimated(value: float, resampled: Tensor) -> Estimate:
+    """A figure with its interval, from its value in each draw (draws,)."""
+    return Estimate(value, *percentile_interval(resampled))
+
+
+def percentile_interval(resampled: Tensor) -> tuple[float, float]:
+    """The middle 95 % of the draws of one figure (draws,)."""
     found = resampled[~resampled.isnan()]
     if not found.numel():
         return float("nan"), float("nan")
-    outside = (1 - level) / 2
-    low, high = torch.quantile(found, found.new_tensor([outside, 1 - outside])).tolist()
+    low, high = torch.quantile(found, found.new_tensor(OUTER)).tolist()
     return low, high

@@ -13,7 +13,7 @@ from sincere.checks import check_choice
 from sincere.embeddings.identity import other_samples
 from sincere.errors import InputError, OptionError
 from sincere.evaluate.accuracy import balanced_accuracy
-from sincere.evaluate.bootstrap import percentile_interval, resampled_class_means, resampled_means
+from sincere.evaluate.bootstrap import estimated, resampled_class_means, resampled_means
 from sincere.evaluate.classifiers import LENGTH
 from sincere.evaluate.paired import PairedTest, holm, paired_test
 from sincere.evaluate.record import Estimate, Evaluation, Setting
@@ -130,7 +130,7 @@ def compare(
         seed: of the draws.
     """
     _check_comparable(evaluations)
-    names = _distinct([evaluation.name for evaluation in evaluations])
+    names = distinct_names([evaluation.name for evaluation in evaluations])
     figure = figure_in_words(method, metric)
     values = torch.stack([per_sample(evaluation, method, metric) for evaluation in evaluations], dim=1)
     if metric == "balanced":
@@ -149,13 +149,13 @@ def compare(
             second=names[b],
             figure=figure,
             samples=values.shape[0],
-            estimate=Estimate(means[a] - means[b], *percentile_interval(resampled[:, a] - resampled[:, b])),
+            estimate=estimated(means[a] - means[b], resampled[:, a] - resampled[:, b]),
             test=test,
             p_holm=test.p,
         )
         for (a, b), test in zip(pairs, tests, strict=True)
     )
-    own = tuple(Estimate(mean, *percentile_interval(column)) for mean, column in zip(means, resampled.T, strict=True))
+    own = tuple(estimated(mean, column) for mean, column in zip(means, resampled.T, strict=True))
     notes = tuple(_unlike_probes(names, evaluations, method))
     return corrected_together([Comparison(names, figure, values.shape[0], own, differences, draws, seed, notes)])[0]
 
@@ -271,7 +271,7 @@ def _by_name(names: Sequence[str], words: Sequence[str]) -> str:
     return "; ".join(f"{name}: {one}" for name, one in zip(names, words, strict=True))
 
 
-def _distinct(names: Sequence[str]) -> tuple[str, ...]:
+def distinct_names(names: Sequence[str]) -> tuple[str, ...]:
     """Names that can be told apart: a second `run` becomes `run (2)`, or the next number that nobody has."""
     found: list[str] = []
     for name in names:

@@ -3,19 +3,16 @@
 from collections.abc import Callable, Iterator
 
 import torch
-from torch import Tensor
 
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError, OptionError
-from sincere.evaluate.accuracy import balanced_accuracy, per_class_accuracy, top_k_hits
-from sincere.evaluate.bootstrap import percentile_interval, resampled_class_means, resampled_means
 from sincere.evaluate.classifiers import CLASSIFIERS, Scored, Task, counted, vectors_of
 from sincere.evaluate.inputs import check_is_set
 from sincere.evaluate.lengths import lengths_of_classes, swallowed
 from sincere.evaluate.options import EvaluationOptions
-from sincere.evaluate.record import ClassifierResult, Estimate, Evaluation, RetrievalResult
-from sincere.evaluate.retrieval import as_hits, retrieve
-from sincere.evaluate.wording import left_out
+from sincere.evaluate.record import Evaluation, RetrievalResult
+from sincere.evaluate.results import classifier_results, dims_of, retrieval_result
+from sincere.evaluate.retrieval import retrieve
 from sincere.nearest.default_k import k_notes
 from sincere.nearest.precision import full_precision
 from sincere.tables import amount
@@ -65,17 +62,18 @@ def evaluate(
         else:
             scored.append(CLASSIFIERS[method](task))
     say("intervals")
-    dims = {"embeddings": test.embeddings.shape[1]}
-    if test.features is not None:
-        dims["features"] = test.features.shape[1]
     return Evaluation(
         name=name or train.name,
         data=test.name,
         class_names=task.train.class_names,
         labels=tuple(task.test.labels.tolist()),
         train_samples=len(train),
-        dims=dims,
-        classifiers=tuple(_with_intervals(task, scored)) if scored else (),
+        dims=dims_of(test),
+        classifiers=tuple(
+            classifier_results(
+                scored, task.test.labels, classes=task.classes, draws=task.options.draws, seed=task.options.seed
+            )
+        ),
         retrieval=retrieval,
         draws=task.options.draws,
         seed=task.options.seed,
@@ -158,49 +156,7 @@ def _retrieval(task: Task) -> RetrievalResult:
     """Among the test samples: the gallery is as new to the model as the queries."""
     options = task.options
     found = retrieve(vectors_of(task.test, options.neighbours_on), task.test.labels, ks=options.recall_at)
-    columns = torch.stack([found.r_precision, found.average_precision, *found.recall.values()], dim=1).cpu()
-    draws = resampled_means(columns, draws=options.draws, seed=options.seed)
-    estimates = [_estimate(float(mean), draw) for mean, draw in zip(columns.mean(dim=0), draws.T, strict=True)]
-    return RetrievalResult(
-        gallery="the other test samples",
-        queries=tuple(found.queries.tolist()),
-        hits={k: tuple(as_hits(chances).tolist()) for k, chances in found.recall.items()},
-        precisions=tuple(found.r_precision.tolist()),
-        average_precisions=tuple(found.average_precision.tolist()),
-        recall=dict(zip(found.recall, estimates[2:], strict=True)),
-        r_precision=estimates[0],
-        map_at_r=estimates[1],
-    )
-
-
-def _with_intervals(task: Task, scored: list[Scored]) -> Iterator[ClassifierResult]:
-    """Every figure of every classifier from the same draws."""
-    labels, classes, options = task.test.labels, task.classes, task.options
-    correct = torch.stack([one.scores.argmax(dim=1) == labels for one in scored], dim=1)
-    top5 = torch.stack([top_k_hits(one.scores, labels, 5) for one in scored], dim=1)
-    overall = resampled_means(torch.cat([correct, top5], dim=1), draws=options.draws, seed=options.seed)
-    by_class = resampled_class_means(correct, labels, classes=classes, draws=options.draws, seed=options.seed)
-    for place, one in enumerate(scored):
-        right, hits = correct[:, place], top5[:, place]
-        shares = per_class_accuracy(right, labels, classes=classes).tolist()
-        yield ClassifierResult(
-            method=one.method,
-            title=one.title,
-            settings=one.settings,
-            predicted=tuple(one.scores.argmax(dim=1).tolist()),
-            in_top5=tuple(hits.tolist()) if classes > 5 else None,
-            top1=_estimate(float(right.double().mean()), overall[:, place]),
-            balanced=_estimate(balanced_accuracy(right, labels, classes=classes), by_class[:, place].nanmean(dim=1)),
-            top5=_estimate(float(hits.double().mean()), overall[:, len(scored) + place]) if classes > 5 else None,
-            per_class=tuple(
-                None if share != share else _estimate(share, by_class[:, place, number])
-                for number, share in enumerate(shares)
-            ),
-        )
-
-
-def _estimate(value: float, resampled: Tensor) -> Estimate:
-    return Estimate(value, *percentile_interval(resampled))
+    return retrieval_result(found, gallery="the other test samples", draws=options.draws, seed=options.seed)
 
 
 def _notes(task: Task, scored: list[Scored], retrieval: RetrievalResult | None) -> Iterator[str]:
@@ -231,4 +187,11 @@ def _notes(task: Task, scored: list[Scored], retrieval: RetrievalResult | None) 
     if retrieval is None and "retrieval" in options.methods:
         yield f"retrieval was left out: {ALONE}"
     if retrieval is not None and len(retrieval.queries) < len(task.test):
-        yield left_out(len(task.test) - len(retrieval.queries), "test sample")
+        yield _left_out(len(task.test) - len(retrieval.queries))
+
+
+def _left_out(alone: int) -> str:
+    """A note on samples that retrieval has nothing to find for."""
+    if alone == 1:
+        return "1 test sample is the only one of its class: retrieval leaves it out as a query"
+    return f"{amount(alone, 'test sample')} are the only ones of their class: retrieval leaves them out as queries"

@@ -13,6 +13,7 @@ from sincere.nearest.neighbours import row_tiles
 from sincere.nearest.precision import full_precision
 
 STRENGTHS = (10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # of L2, strong to weak, on standardised vectors
+FOLDS = 3  # of the training samples, where they have to choose the strength themselves
 SMALLER = 8  # blocks than the largest, so that all that is done to one finds it in the cache: 4 MB on a CPU
 
 
@@ -159,8 +160,6 @@ def fit_with_folds(
     labels: Tensor,
     *,
     classes: int,
-    strengths: Sequence[float] = STRENGTHS,
-    folds: int = 3,
     seed: int = 0,
     views: int = 1,
 ) -> tuple[LinearClassifier, float]:
@@ -171,12 +170,12 @@ def fit_with_folds(
     """
     if views < 1 or labels.shape[0] % views:
         raise InputError(f"there must be {views} views of each sample: got {labels.shape[0]} vectors.")
-    fold = stratified_folds(labels[: labels.shape[0] // views], folds, seed=seed).repeat(views)
+    fold = stratified_folds(labels[: labels.shape[0] // views], FOLDS, seed=seed).repeat(views)
     splits = [
         (vectors[fold != held], labels[fold != held], vectors[fold == held], labels[fold == held])
-        for held in range(folds)
+        for held in range(FOLDS)
     ]
-    chosen, _ = choose_strength(splits, classes=classes, strengths=strengths)
+    chosen, _ = choose_strength(splits, classes=classes)
     return fit_logistic(vectors, labels, classes=classes, l2=chosen), chosen
 
 

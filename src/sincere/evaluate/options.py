@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Literal, TypeAlias, get_args
 
-from sincere.checks import check_choice
+from sincere.checks import check_choice, check_flag, is_number, is_whole
 from sincere.errors import OptionError
 from sincere.evaluate.bootstrap import LEAST_DRAWS
 from sincere.nearest.neighbours import Voting
@@ -38,10 +38,9 @@ class EvaluationOptions:
         if self.probes_on is not None:
             check_choice("probes_on", self.probes_on, get_args(Vectors))
         check_choice("voting", self.voting, get_args(Voting))
-        if not isinstance(self.unit_probe, bool):
-            raise OptionError(f"unit_probe must be True or False: got {self.unit_probe!r}.")
+        check_flag("unit_probe", self.unit_probe)
         self._check_numbers()
-        if self.l2 is not None and not (_is_number(self.l2) and isfinite(self.l2) and self.l2 > 0):
+        if self.l2 is not None and not (is_number(self.l2) and isfinite(self.l2) and self.l2 > 0):
             raise OptionError(
                 f"l2 must be a positive number: got {self.l2!r}. Separable classes have no minimum without."
             )
@@ -52,15 +51,17 @@ class EvaluationOptions:
             raise OptionError(
                 f"recall_at must hold at least one number of neighbours, such as (1, 5): got {self.recall_at!r}."
             )
-        for name, least in (("k", 1), ("draws", LEAST_DRAWS), ("probe_views", 0), ("recall_at", 1), ("seed", None)):
-            given = getattr(self, name)
-            for value in given if name == "recall_at" else () if name == "k" and given is None else (given,):
-                if isinstance(value, bool) or not isinstance(value, int):
-                    raise OptionError(f"{name} must be a whole number: got {value!r}.")
-                if least is not None and value < least:
-                    raise OptionError(f"{name} must be at least {least}: got {value}.")
+        _check_whole("seed", self.seed, None)
+        _check_whole("draws", self.draws, LEAST_DRAWS)
+        _check_whole("probe_views", self.probe_views, 0)
+        if self.k is not None:
+            _check_whole("k", self.k, 1)
+        for k in self.recall_at:
+            _check_whole("recall_at", k, 1)
 
 
-def _is_number(value: object) -> bool:
-    """Such as a record can hold; one of NumPy's float32 would fail there, after all the work."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def _check_whole(name: str, value: object, least: int | None) -> None:
+    if not is_whole(value):  # one of NumPy's could not be written into the record, after all the work
+        raise OptionError(f"{name} must be a whole number: got {value!r}.")
+    if least is not None and value < least:
+        raise OptionError(f"{name} must be at least {least}: got {value}.")

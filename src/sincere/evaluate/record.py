@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from sincere.checks import check_class_range
 from sincere.errors import InputError, OptionError
 from sincere.evaluate.accuracy import confusion_matrix
 from sincere.evaluate.packing import pack, unpack
@@ -77,11 +78,12 @@ class Evaluation:
 
     def __post_init__(self) -> None:
         samples, classes = len(self.labels), len(self.class_names)
-        _check_classes("labels", self.labels, classes)
+        for name, numbers in (("labels", self.labels), *((one.method, one.predicted) for one in self.classifiers)):
+            if numbers:
+                check_class_range(name, min(numbers), max(numbers), classes)
         for result in self.classifiers:
             if len(result.predicted) != samples:
                 raise InputError(f"{result.method} must predict {samples} test samples: got {len(result.predicted)}.")
-            _check_classes(result.method, result.predicted, classes)
             hits = result.predicted if result.in_top5 is None else result.in_top5
             if len(result.per_class) != classes or len(hits) != samples:
                 raise InputError(f"{result.method} must have a figure for each class and a top-5 hit for each sample.")
@@ -155,14 +157,6 @@ class Evaluation:
             return cls(**document)
         except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
             raise InputError(f"this is not a complete evaluation: {error!r}. Evaluate the run again.") from error
-
-
-def _check_classes(name: str, numbers: tuple[int, ...], classes: int) -> None:
-    if numbers and not 0 <= min(numbers) <= max(numbers) < classes:
-        raise InputError(
-            f"{name} must be classes 0 to {classes - 1}, as there are {classes} class_names: got {min(numbers)} to "
-            f"{max(numbers)}."
-        )
 
 
 def _classifier(document: dict[str, Any]) -> ClassifierResult:

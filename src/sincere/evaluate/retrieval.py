@@ -1,8 +1,8 @@
 """Retrieval: how many of a query's nearest samples share its class.
 
-A query's R is the number of gallery samples of its class. `relevant[i, j]` says whether the j-th nearest of query i has
-its class. Queries with R = 0 have nothing to find; they are left out of every mean, and counted. Where samples are
-equally near, a value is the mean over every order of them (`ties`).
+Each sample is a query that looks among the others. Its R is the number of others of its class. `relevant[i, j]` says
+whether the j-th nearest of query i has its class. Queries with R = 0 have nothing to find; they are left out of every
+mean, and counted. Where samples are equally near, a value is the mean over every order of them (`ties`).
 """
 
 from collections.abc import Sequence
@@ -60,37 +60,24 @@ def as_hits(chances: Tensor) -> Tensor:
 
 
 @full_precision()
-def retrieve(
-    queries: Tensor,
-    labels: Tensor,
-    gallery: Tensor | None = None,
-    gallery_labels: Tensor | None = None,
-    *,
-    ks: Sequence[int] = (1, 5, 10),
-) -> Retrieved:
-    """Every metric of this page, by cosine. Without a gallery each query looks among the other queries."""
-    if (gallery is None) != (gallery_labels is None):
-        raise OptionError("gallery and gallery_labels come together: pass both, or neither.")
+def retrieve(queries: Tensor, labels: Tensor, *, ks: Sequence[int] = (1, 5, 10)) -> Retrieved:
+    """Every metric of this page, by cosine. Each query looks among the other queries."""
     if not ks or min(ks) < 1:
         raise OptionError(f"ks must hold numbers from 1: got {tuple(ks)}.")
     ks = sorted(set(ks))
-    queries, gallery = comparable(queries, gallery)
+    queries, _ = comparable(queries, None)
     check_labels("labels", labels, queries.shape[0], "queries", queries.device)
-    if gallery is not None and gallery_labels is not None:
-        check_labels("gallery_labels", gallery_labels, gallery.shape[0], "gallery", queries.device)
-    there = labels if gallery_labels is None else gallery_labels
-    per_class = torch.bincount(there, minlength=int(labels.max()) + 1 if labels.numel() else 0)
-    counts = per_class[labels] - (1 if gallery is None else 0)
-    columns = there.shape[0] - (1 if gallery is None else 0)
+    counts = torch.bincount(labels)[labels] - 1  # a query does not find itself
+    columns = labels.shape[0] - 1
     # Room for all queries at once: parts that are kept between large tiles that come and go would hold these, too.
     precision, average, *recall = torch.zeros(2 + len(ks), labels.shape[0], dtype=torch.float64, device=labels.device)
-    for tile, cosines in cosine_tiles(queries, gallery):
+    for tile, cosines in cosine_tiles(queries):
         count = counts[tile]
         if not int(count.max()):
             continue
         depth = min(max(int(count.max()), *ks), columns)
         values, places = cosines.topk(min(depth + 1, columns), dim=1)  # one more: does a tie go on beyond?
-        relevant = there[places[:, :depth]] == labels[tile].unsqueeze(1)
+        relevant = labels[places[:, :depth]] == labels[tile].unsqueeze(1)
         precision[tile] = r_precision(relevant, count)
         average[tile] = average_precision_at_r(relevant, count)
         for k, hits in zip(ks, recall, strict=True):
@@ -98,7 +85,7 @@ def retrieve(
         tied = _mixed(values, relevant).nonzero().flatten()
         for rows in tied.tensor_split(PARTS) if tied.numel() else ():
             own = rows + tile.start
-            ranking = _tied(cosines[rows], values[rows, :depth], relevant[rows], there, labels[own])
+            ranking = _tied(cosines[rows], values[rows, :depth], relevant[rows], labels, labels[own])
             precision[own] = ranking.r_precision(counts[own])
             average[own] = ranking.average_precision_at_r(counts[own])
             for k, hits in zip(ks, recall, strict=True):
@@ -115,7 +102,7 @@ def _mixed(values: Tensor, relevant: Tensor) -> Tensor:
     return found | (values[:, depth - 1] == values[:, depth]) if values.shape[1] > depth else found
 
 
-def _tied(cosines: Tensor, values: Tensor, relevant: Tensor, there: Tensor, labels: Tensor) -> TiedRanking:
-    """Of queries with ties: `cosines` with the whole gallery, `values` the largest of them."""
+def _tied(cosines: Tensor, values: Tensor, relevant: Tensor, labels: Tensor, own: Tensor) -> TiedRanking:
+    """Of queries of the classes `own` with ties: `cosines` with all samples, `values` the largest of them."""
     last = cosines == values[:, -1:]
-    return tied_ranking(values, relevant, last.sum(dim=1), (last & (there == labels.unsqueeze(1))).sum(dim=1))
+    return tied_ranking(values, relevant, last.sum(dim=1), (last & (labels == own.unsqueeze(1))).sum(dim=1))

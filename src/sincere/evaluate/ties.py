@@ -44,7 +44,7 @@ class TiedRanking:
         return (self._chance(counts) * (1 + self.before + others) / ranks).sum(dim=1) / counts
 
     def _chance(self, counts: Tensor) -> Tensor:
-        """Of each place to hold a relevant one; 0 beyond the first `counts`."""
+        """The chance of each place to hold a relevant sample; 0 beyond the first `counts`."""
         places = torch.arange(self.size.shape[1], device=counts.device)
         return (self.relevant / self.size).masked_fill(places >= counts.unsqueeze(1), 0)
 

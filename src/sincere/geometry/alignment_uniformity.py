@@ -9,9 +9,10 @@ import math
 import torch
 from torch import Tensor
 
+from sincere.checks import is_number
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import OptionError
-from sincere.geometry.directions import Directions, check_not_empty, check_number, directions_of
+from sincere.geometry.directions import Directions, check_not_empty, directions_of
 from sincere.geometry.pair_pass import Tile, listen, same_class
 from sincere.geometry.pair_similarity import similarity_by_class_pair
 from sincere.nearest.precision import full_precision
@@ -23,7 +24,7 @@ class GaussianPotential:
     """Adds up e^(−t‖x − y‖²) = e^(2t (cos − 1)) over the pairs of different samples, whatever their class."""
 
     def __init__(self, rows: Directions, t: float) -> None:
-        check_number("t", t, "Wang and Isola use 2.")
+        _check_number("t", t)
         if not 0 < t <= LARGEST_T:
             raise OptionError(f"t must lie above 0 and be at most {LARGEST_T}: got {t}. Wang and Isola use 2.")
         self.rows, self.t, self.samples = rows, t, rows.rows.shape[0]
@@ -88,7 +89,7 @@ def alignment(found: EmbeddingSet, *, power: float = 2) -> float | None:
 
     With α = 2 it is 2 − 2·(mean cosine within classes) and costs O(n·d). None where no class has two samples.
     """
-    check_number("power", power, "Wang and Isola use 2.")
+    _check_number("power", power)
     if not 0 < power < math.inf:
         raise OptionError(f"power must be positive and finite: got {power}. Wang and Isola use 2.")
     check_not_empty(found)
@@ -116,6 +117,12 @@ def uniformity(found: EmbeddingSet, *, t: float = 2) -> float | None:
     potential = GaussianPotential(rows, t)
     listen(rows, [potential])
     return potential.uniformity()
+
+
+def _check_number(name: str, value: object) -> None:
+    """A number, whatever its size; NaN is none."""
+    if not is_number(value) or value != value:
+        raise OptionError(f"{name} must be a number: got {value!r}. Wang and Isola use 2.")
 
 
 def _has_zero(rows: Tensor) -> bool:

@@ -12,7 +12,8 @@ from torch import Tensor
 from sincere.checks import check_finite, shape_of
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError
-from sincere.geometry.directions import Vectors, check_not_empty, class_sums, cosines_across, spread, vectors_on
+from sincere.evaluate.options import Vectors
+from sincere.geometry.directions import check_not_empty, class_sums, cosines_across, spread, vectors_on
 from sincere.geometry.record import NeuralCollapse
 from sincere.nearest.neighbours import row_tiles
 from sincere.nearest.precision import full_precision

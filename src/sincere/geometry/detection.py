@@ -6,12 +6,11 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from sincere.checks import check_choice
+from sincere.checks import check_choice, is_whole
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError, OptionError
-from sincere.evaluate.bootstrap import percentile_interval, resampled_counts
-from sincere.evaluate.record import Estimate
-from sincere.geometry.directions import check_not_empty, class_sums, is_whole
+from sincere.evaluate.bootstrap import estimated, resampled_counts
+from sincere.geometry.directions import check_not_empty, class_sums
 from sincere.geometry.record import OutOfClass
 from sincere.losses.similarity import unit_rows
 from sincere.nearest.neighbours import cosine_tiles, row_tiles
@@ -66,7 +65,7 @@ def out_of_class(
         )
     if score == "knn":
         k = min(k, len(known) - (train is None))
-        mine = _kth_cosine(found, None if train is None else train, k)
+        mine = _kth_cosine(found, train, k)
         others = _kth_cosine(other, known, k)
     else:
         mine = _mean_scores(found, known, leave_out=train is None)
@@ -146,8 +145,8 @@ def _record(
         name=found.name,
         other=other.name,
         score=score,
-        auroc=Estimate(float(auroc), *percentile_interval(drawn[:, 0])),
-        fpr95=Estimate(float(fpr), *percentile_interval(drawn[:, 1])),
+        auroc=estimated(float(auroc), drawn[:, 0]),
+        fpr95=estimated(float(fpr), drawn[:, 1]),
         threshold=float(ranked.values[rank]),
         edges=tuple(edges.tolist()),
         counts=tuple(counts[0]),

@@ -1,20 +1,19 @@
 """Embeddings as the losses see them: unit vectors, in class order."""
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import get_args
 
 import torch
 from torch import Tensor
 
-from sincere.checks import check_choice, check_finite, check_labels, shape_of
+from sincere.checks import check_choice, check_class_range, check_finite, check_labels, shape_of
 from sincere.embeddings.embedding_set import EmbeddingSet
-from sincere.errors import InputError, OptionError
+from sincere.errors import InputError
 from sincere.evaluate.classifiers import vectors_of
 from sincere.evaluate.inputs import check_is_set
+from sincere.evaluate.options import Vectors
 from sincere.losses.backends.class_layout import ClassLayout, layout_of
 from sincere.losses.similarity import unit_rows
-
-Vectors: TypeAlias = Literal["embeddings", "features"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ def directions_of(found: EmbeddingSet) -> Directions:
 
 def vectors_on(found: EmbeddingSet, on: Vectors) -> Tensor:
     """Embeddings as unit vectors, whose length no loss has seen; or features as they are, which a head reads so."""
-    check_choice("on", on, ("embeddings", "features"))
+    check_choice("on", on, get_args(Vectors))
     vectors = vectors_of(found, on)
     return unit_rows(vectors) if on == "embeddings" else vectors
 
@@ -72,10 +71,8 @@ def class_means(embeddings: Tensor, labels: Tensor, *, classes: int) -> Tensor:
             f"{shape_of(labels)}."
         )
     labels = labels.long()
-    if labels.numel() and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
-        raise InputError(
-            f"labels must lie between 0 and {classes - 1}: got {int(labels.min())} to {int(labels.max())}."
-        )
+    if labels.numel():
+        check_class_range("labels", int(labels.min()), int(labels.max()), classes)
     sums = class_sums(unit_rows(embeddings), labels, classes=classes)
     return sums / torch.bincount(labels, minlength=classes).unsqueeze(1)
 
@@ -85,17 +82,6 @@ def check_not_empty(found: EmbeddingSet) -> None:
     check_is_set("what geometry measures", found)
     if len(found) == 0:
         raise InputError(f"geometry needs at least one sample: {found.name!r} is empty.")
-
-
-def is_whole(value: object) -> bool:
-    """A count; 2.5 is none, and neither is True."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def check_number(name: str, value: object, advice: str) -> None:
-    """A number, whatever its size; NaN is none."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
-        raise OptionError(f"{name} must be a number: got {value!r}. {advice}")
 
 
 def cosines_across(vectors: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from sincere.checks import is_number
 from sincere.errors import InputError
 from sincere.evaluate.packing import pack, unpack
 
@@ -49,15 +50,15 @@ def _encoded(value: Any) -> Any:
 
 def _shape(values: Sequence[Any]) -> tuple[int, ...] | None:
     """(n,) of numbers, (n, m) of equally long rows of numbers; None for anything else."""
-    if all(_is_number(value) for value in values):
+    if all(_is_cell(value) for value in values):
         return (len(values),)
     if not all(isinstance(row, tuple) and len(row) == len(values[0]) for row in values):
         return None
-    return (len(values), len(values[0])) if all(_is_number(x) for row in values for x in row) else None
+    return (len(values), len(values[0])) if all(_is_cell(x) for row in values for x in row) else None
 
 
-def _is_number(value: object) -> bool:
-    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+def _is_cell(value: object) -> bool:
+    return value is None or is_number(value)
 
 
 def _packed(values: Sequence[Any], shape: tuple[int, ...]) -> dict[str, Any]:

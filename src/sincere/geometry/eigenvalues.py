@@ -35,7 +35,7 @@ def spectrum(found: EmbeddingSet) -> Spectrum:
 
 
 def _eigenvalues(rows: Tensor) -> Tensor:
-    """Of the covariance, largest first, float64 (d,)."""
+    """Eigenvalues of the covariance, largest first, float64 (d,)."""
     samples, dim = rows.shape
     # Few samples in many dimensions: their inner products, n×n, have the same eigenvalues but for d − n zeros.
     matrix = centred_products(rows) / samples if samples < dim else covariance(rows)

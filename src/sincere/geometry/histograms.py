@@ -3,9 +3,10 @@
 import torch
 from torch import Tensor
 
+from sincere.checks import is_whole
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import OptionError
-from sincere.geometry.directions import Directions, check_not_empty, directions_of, is_whole
+from sincere.geometry.directions import Directions, check_not_empty, directions_of
 from sincere.geometry.pair_pass import Tile, listen, same_class
 from sincere.geometry.pair_similarity import similarity_by_class_pair
 from sincere.geometry.record import PairSimilarity, SimilarityHistograms

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 import sincere.functional as SF
+from sincere.checks import is_whole
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import OptionError
 from sincere.geometry.anchors import AnchorRows, anchor_rows
-from sincere.geometry.directions import Directions, check_not_empty, directions_of, is_whole
+from sincere.geometry.directions import Directions, check_not_empty, directions_of
 from sincere.losses.diagnosis import EPSILON, LOSSES, LossReading
 from sincere.losses.floors import simplex_floors, simplex_gap
 from sincere.nearest.precision import full_precision
@@ -91,10 +92,10 @@ def loss_readings(
         return readings_from(anchor_rows(rows, temperature), rows, temperature)
     if not is_whole(batch) or not 2 <= batch <= len(found):
         raise OptionError(f"batch must lie between 2 and the {len(found)} samples, a whole number: got {batch!r}.")
-    readings = [list(_one_batch(part, temperature)) for part in _batches(found, batch, seed)]
+    readings = [_one_batch(part, temperature) for part in _batches(found, batch, seed)]
     joined: dict[str, LossReading] = {}
     for name in LOSSES:
-        known = [reading for found_names in readings for one, reading in found_names if one == name]
+        known = [reading[name] for reading in readings if name in reading]
         if known:
             floors = [reading.floor for reading in known if reading.floor is not None]
             joined[name] = LossReading(fmean(reading.value for reading in known), fmean(floors) if floors else None)
@@ -107,9 +108,9 @@ def _batches(found: EmbeddingSet, batch: int, seed: int) -> Iterator[EmbeddingSe
         yield found.subset(shuffled[start : start + batch])
 
 
-def _one_batch(part: EmbeddingSet, temperature: float) -> Iterator[tuple[str, LossReading]]:
+def _one_batch(part: EmbeddingSet, temperature: float) -> dict[str, LossReading]:
     rows = directions_of(part)
-    yield from readings_from(anchor_rows(rows, temperature), rows, temperature, set_loss=True).items()
+    return readings_from(anchor_rows(rows, temperature), rows, temperature, set_loss=True)
 
 
 def readings_from(

@@ -4,8 +4,7 @@ import torch
 from torch import Tensor
 
 from sincere.embeddings.embedding_set import EmbeddingSet
-from sincere.evaluate.bootstrap import percentile_interval, resampled_counts
-from sincere.evaluate.record import Estimate
+from sincere.evaluate.bootstrap import estimated, resampled_class_means, resampled_means
 from sincere.geometry.directions import check_not_empty, class_sums, cosines_across
 from sincere.geometry.record import ClassMargins
 from sincere.losses.similarity import unit_rows
@@ -51,35 +50,24 @@ def class_margins(found: EmbeddingSet, *, draws: int = 1000, seed: int = 0) -> C
     if not values.numel():
         nothing = (None,) * classes
         return ClassMargins(found.class_names, nothing, nothing, _nearest(found), None, None, draws, seed)
-    by_class, overall = _resampled(values, labels, classes=classes, draws=draws, seed=seed)
+    column = values.unsqueeze(1)
+    by_class = resampled_class_means(column, labels, classes=classes, draws=draws, seed=seed)[:, 0]
+    overall = resampled_means(column, draws=draws, seed=seed)[:, 0]
     counts = torch.bincount(labels, minlength=classes)
     means = torch.bincount(labels, weights=values, minlength=classes) / counts
     negative = torch.bincount(labels, weights=(values < -TIE).double(), minlength=classes) / counts
     return ClassMargins(
         class_names=found.class_names,
         margins=tuple(
-            Estimate(mean, *percentile_interval(by_class[:, number])) if mean == mean else None
-            for number, mean in enumerate(means.tolist())
+            estimated(mean, by_class[:, number]) if mean == mean else None for number, mean in enumerate(means.tolist())
         ),
         negative=tuple(None if share != share else share for share in negative.tolist()),
         nearest=_nearest(found),
-        overall=Estimate(float(values.mean()), *percentile_interval(overall)),
+        overall=estimated(float(values.mean()), overall),
         overall_negative=float((values < -TIE).double().mean()),
         draws=draws,
         seed=seed,
     )
-
-
-def _resampled(values: Tensor, labels: Tensor, *, classes: int, draws: int, seed: int) -> tuple[Tensor, Tensor]:
-    """The mean of each class (draws, classes), and of all (draws,), in each draw of all samples."""
-    by_class, overall = [], []
-    for counts in resampled_counts(values.shape[0], draws=draws, seed=seed):
-        by_sample = counts.T.contiguous()
-        sizes = by_sample.new_zeros(classes, counts.shape[0]).index_add_(0, labels, by_sample)
-        sums = torch.zeros_like(sizes).index_add_(0, labels, by_sample.mul_(values.unsqueeze(1)))
-        by_class.append((sums / sizes).T)
-        overall.append(sums.sum(dim=0) / values.shape[0])
-    return torch.cat(by_class), torch.cat(overall)
 
 
 def _nearest(found: EmbeddingSet) -> tuple[str | None, ...]:

@@ -6,13 +6,14 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from sincere.checks import check_choice
+from sincere.checks import check_choice, is_number
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError, OptionError
-from sincere.evaluate.bootstrap import percentile_interval, resampled_means
+from sincere.evaluate.bootstrap import estimated, resampled_means
 from sincere.evaluate.linear import LinearClassifier, fit_logistic, fit_with_folds
+from sincere.evaluate.options import Vectors
 from sincere.evaluate.record import Estimate
-from sincere.geometry.directions import Vectors, check_not_empty, vectors_on
+from sincere.geometry.directions import check_not_empty, vectors_on
 from sincere.geometry.record import HeadRobustness
 from sincere.nearest.neighbours import row_tiles
 from sincere.nearest.precision import full_precision
@@ -84,7 +85,7 @@ def head_robustness(
 
 
 def _is_size(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < torch.inf
+    return is_number(value) and 0 <= value < torch.inf
 
 
 def _strength(vectors: Tensor, labels: Tensor, *, classes: int, seed: int) -> float:
@@ -127,4 +128,4 @@ def _unit_step(signs: Tensor, norm: Norm) -> Tensor:
 def _estimates(right: Tensor, *, draws: int, seed: int) -> tuple[Estimate, ...]:
     resampled = resampled_means(right, draws=draws, seed=seed)
     means = right.double().mean(dim=0).tolist()
-    return tuple(Estimate(mean, *percentile_interval(draw)) for mean, draw in zip(means, resampled.T, strict=True))
+    return tuple(estimated(mean, draw) for mean, draw in zip(means, resampled.T, strict=True))

@@ -104,12 +104,11 @@ def _similarity_sentences(found: "Geometry") -> Iterator[str]:
         f"{_classes(found)} would have 1 and {_number(target)}."
     )
     overlap = found.histograms.overlap or 0.0
-    verdict = "a threshold tells nearly all pairs apart" if overlap < 0.05 else "many pairs cannot be told by cosine"
-    middle = "some pairs cannot be told by cosine"
-    yield (
-        f"The two distributions of cosine share {100 * overlap:.1f} % of their mass: "
-        f"{middle if 0.05 <= overlap < 0.25 else verdict}."
-    )
+    if overlap < 0.05:
+        verdict = "a threshold tells nearly all pairs apart"
+    else:
+        verdict = f"{'some' if overlap < 0.25 else 'many'} pairs cannot be told by cosine"
+    yield f"The two distributions of cosine share {100 * overlap:.1f} % of their mass: {verdict}."
 
 
 def _margin_sentences(found: "Geometry") -> Iterator[str]:

@@ -31,7 +31,7 @@ class Cosines:
     inverse_norms: tuple[Tensor, Tensor] | None = None  # float64 (n,) and (m,), of rows that are whole numbers
 
     def of(self, block: slice) -> Tensor:
-        """Of a block of the queries with the whole gallery."""
+        """Cosines of a block of the queries with the whole gallery."""
         products = self.queries[block] @ self.gallery.T
         if self.inverse_norms is not None:
             here, there = self.inverse_norms
@@ -56,7 +56,7 @@ def comparable(queries: Tensor, gallery: Tensor | None) -> tuple[Tensor, Tensor 
 
 
 def prepared(queries: Tensor, gallery: Tensor | None) -> Cosines:
-    """Of the queries with each other where there is no gallery."""
+    """What the cosines of queries with a gallery need; with each other, where there is no gallery."""
     whole = _whole(queries)
     exact = whole if whole is None or gallery is None else _whole(gallery)
     if whole is not None and exact is not None and (found := _exactly(whole, exact)) is not None:

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
-from sincere.checks import check_choice, check_labels, check_temperature
+from sincere.checks import check_choice, check_labels, check_temperature, is_integral
 from sincere.errors import InputError, OptionError
 from sincere.nearest.cosines import comparable, prepared
 from sincere.nearest.precision import full_precision
@@ -61,7 +60,7 @@ def nearest(queries: Tensor, gallery: Tensor | None, labels: Tensor, *, k: int) 
     queries, gallery = comparable(queries, gallery)
     check_labels("labels", labels, (queries if gallery is None else gallery).shape[0], "the gallery", queries.device)
     most = labels.shape[0] - (1 if gallery is None else 0)
-    if isinstance(k, bool) or not isinstance(k, Integral) or not 1 <= k <= most:
+    if not is_integral(k) or not 1 <= k <= most:
         raise OptionError(f"k must be a whole number between 1 and the {most} samples to choose from: got {k!r}.")
     cosines = queries.new_empty(queries.shape[0], k)
     found = torch.empty(queries.shape[0], k, dtype=torch.int64, device=queries.device)

@@ -44,12 +44,12 @@ class Figures:
 
     @property
     def over(self) -> str:
-        """What the figures are of."""
+        """Over how many seeds the figures are."""
         return f"mean ± deviation over {self.seeds} seeds" if self.seeds > 1 else "one seed"
 
     @property
     def to_verdict(self) -> str:
-        """In words; empty where nobody held a clock."""
+        """Seconds from data to verdict, in words; empty where they were not measured."""
         return f", {fmean(self.verdict_seconds):.0f} s from data to verdict" if self.verdict_seconds else ""
 
     @property
@@ -67,13 +67,13 @@ class Figures:
 
 @cache
 def known_figures() -> dict[str, Figures]:
-    """By recipe."""
+    """The measured figures of each recipe, by its name."""
     if not FILE.exists():
         return {}
     return {name: Figures.of(document) for name, document in json.loads(FILE.read_text(encoding="utf-8")).items()}
 
 
 def measured_of(name: str) -> str:
-    """In words, or that nobody has."""
+    """The figures of a recipe in words, or that it was not measured."""
     found = known_figures().get(name)
     return NOT_MEASURED if found is None else str(found)

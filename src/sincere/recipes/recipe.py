@@ -53,7 +53,7 @@ class Recipe:
             yield name, json.dumps(value, ensure_ascii=False), self.origin(name)
 
     def origin(self, setting: str) -> str:
-        """Of one setting; its section's where it has none of its own."""
+        """Where a setting comes from; the origin of its section where it has none of its own."""
         parts = setting.split(".")
         names = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
         return next((self.origins[name] for name in names if name in self.origins), "")

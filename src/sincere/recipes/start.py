@@ -7,8 +7,8 @@ import torch
 
 from sincere.data import LabelledData
 from sincere.encoders import default_encoder
-from sincere.encoders.build import LARGE
 from sincere.encoders.external import starts_from_weights
+from sincere.encoders.resnet import LARGE
 from sincere.train import (
     BatchesConfig,
     ComputeConfig,

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
+from sincere.checks import is_number
 from sincere.report.picture import Cell, Picture
 from sincere.report.svg import inlined
 from sincere.report.verdict import SIGNS, WORDS, Verdict
@@ -61,7 +62,7 @@ def figure(picture: Picture, svg: str, *, ident: str, files: str, extra: str = "
 
 
 def _cell(cell: Cell) -> str:
-    if isinstance(cell, bool) or not isinstance(cell, (int, float)):
+    if not is_number(cell):
         return f"<td>{'–' if cell is None else text(cell)}</td>"
     shown = f"{cell:,}" if isinstance(cell, int) else f"{cell:.4g}"
     return f'<td class="number">{shown.replace("-", "−")}</td>'

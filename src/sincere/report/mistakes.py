@@ -78,7 +78,7 @@ def _margins(subject: Subject, wrong: Tensor, predicted: Tensor) -> Tensor:
 
 @full_precision()
 def _cosines(subject: Subject, wrong: Tensor) -> Tensor:
-    """Of each mistake with the gallery; −inf with itself."""
+    """Cosines of each mistake with the gallery; −inf with itself."""
     rows = vectors_on(subject.test.subset(wrong), "embeddings")
     cosines = rows @ vectors_on(gallery_of(subject), "embeddings").T
     if subject.alone:

@@ -9,7 +9,8 @@ from importlib import metadata
 from pathlib import Path
 
 from sincere.report.elements import text
-from sincere.report.palette import COLOURS
+from sincere.report.palette import colour_of
+from sincere.report.picture import needs_lab
 from sincere.report.subject import Subject
 from sincere.tables import amount
 
@@ -62,8 +63,6 @@ def page(subjects: Sequence[Subject], panels: Sequence[Panel], *, comparison: st
 
 def plotly_script() -> str:
     """plotly.js as the installed package brings it."""
-    from sincere.report.picture import needs_lab
-
     script = needs_lab("plotly.offline").get_plotlyjs()
     return str(script).replace("\r\n", "\n")
 
@@ -102,7 +101,7 @@ def _bar(panels: Sequence[Panel], *, compared: bool) -> str:
     if len(panels) > 1:
         buttons = "".join(
             f'<button role="tab" id="tab{number}" aria-controls="panel{number}" '
-            f'aria-selected="{str(number == 0).lower()}" style="--run: {COLOURS[number % len(COLOURS)]}">'
+            f'aria-selected="{str(number == 0).lower()}" style="--run: {colour_of(number)}">'
             f"{text(panel.name)}</button>"
             for number, panel in enumerate(panels)
         )

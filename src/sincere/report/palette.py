@@ -19,8 +19,8 @@ MARKERS = {"circle": "o", "square": "s", "diamond": "D", "triangle-up": "^", "pe
 SAME, OTHER = COLOURS[0], COLOURS[5]  # same class, other class: the pair that differs most under any colour blindness
 
 
-def class_colour(number: int) -> str:
-    """The colour of a class."""
+def colour_of(number: int) -> str:
+    """The colour of a class, or of a run."""
     return COLOURS[number % len(COLOURS)]
 
 

@@ -1,6 +1,5 @@
 """A picture of the report: drawn once, saved three ways, and shown with its sentence."""
 
-import csv
 import io
 import warnings
 from collections import Counter
@@ -10,10 +9,11 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
-from sincere.errors import OptionError
+from sincere.optional import bring
 from sincere.report.palette import FAINT, GRID, INK, PAPER
 from sincere.report.verdict import Verdict
 from sincere.runs.files import write_atomically
+from sincere.tables import csv_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,11 +61,7 @@ class Table:
 
     def as_csv(self) -> str:
         """Comma-separated; cells that a spreadsheet would run as a formula get an apostrophe before them."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([_inert(column) for column in self.columns])
-        writer.writerows([_inert(cell) for cell in row] for row in self.rows)
-        return text.getvalue()
+        return csv_text(map(_inert, row) for row in (self.columns, *self.rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,13 +119,7 @@ def new_figure(width: float = 5.6, height: float = 3.6) -> "tuple[Figure, Axes]"
 
 def needs_lab(module: str) -> Any:
     """A module of the `lab` extra, or an error that names its package."""
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        package = module.partition(".")[0]
-        raise OptionError(f'a report needs {package}, which is not installed: pip install "sincere[lab]".') from error
+    return bring(module, extra="lab", purpose="a report")
 
 
 def heat_ticks(axes: "Axes", names: Sequence[str], *, most: int = 30) -> None:

@@ -120,7 +120,7 @@ def _nearest(rows: Tensor) -> Any:
 
 
 def _nearest_drawn(points: Any) -> Any:
-    """The same by distance in a picture."""
+    """Places of every point's nearest by distance in a picture: (n, k)."""
     if len(points) < 3:
         return _nobody(points)
     neighbors = needs_lab("sklearn.neighbors")
@@ -129,7 +129,7 @@ def _nearest_drawn(points: Any) -> Any:
 
 
 def _nobody(points: Any) -> Any:
-    """Of one or two points nothing can be said."""
+    """No neighbours: of one or two points nothing can be said."""
     return np.zeros((len(points), 0), dtype=np.int64)
 
 

@@ -193,8 +193,7 @@ def _geometry_on_record(folder: RunFolder, test: EmbeddingSet) -> Geometry | Non
 
 
 def _saved_sets(folder: RunFolder) -> dict[Split, EmbeddingSet]:
-    splits: tuple[Split, ...] = ("train", "validation", "test")
-    saved = {split: folder.embeddings(split) for split in splits if folder.embeddings(split).exists()}
+    saved = folder.saved_embeddings()
     if not {"train", "test"} <= saved.keys():
         raise InputError(
             f"{folder.path} must hold embeddings/train.npz and embeddings/test.npz, as a finished run does: "

@@ -9,12 +9,13 @@ from typing import Any
 
 from sincere.defaults import usual_defaults
 from sincere.errors import InputError, OptionError
+from sincere.evaluate.comparison import distinct_names
 from sincere.report.elements import figure, json_island, text
 from sincere.report.inputs import Known, Source, sources_of, subject_from, training_sets_of
 from sincere.report.keeping import keep_records
 from sincere.report.mistakes import worst_mistakes
 from sincere.report.page import SECTIONS, Panel, page, plotly_script
-from sincere.report.palette import class_colour, class_symbol
+from sincere.report.palette import class_symbol, colour_of
 from sincere.report.picture import Picture
 from sincere.report.pictures.accuracy import accuracy_picture
 from sincere.report.pictures.class_pairs import class_pairs_picture
@@ -66,7 +67,7 @@ class _Writer:
         self.runs.append(
             {
                 "classes": subject.test.class_names,
-                "colours": [class_colour(c) for c in range(len(subject.test.class_names))],
+                "colours": [colour_of(c) for c in range(len(subject.test.class_names))],
                 "symbols": [class_symbol(c) for c in range(len(subject.test.class_names))],
                 "labels": subject.test.labels[found.chosen].tolist(),
                 "predicted": predictions(subject, found),
@@ -206,14 +207,11 @@ def _comparison(writer: _Writer, subjects: Sequence[Subject]) -> str:
 
 def _told_apart(subjects: Sequence[Subject]) -> list[Subject]:
     """Subjects whose names differ: a second `run` becomes `run (2)`."""
-    made: list[Subject] = []
-    for subject in subjects:
-        name, times = subject.name, 1
-        while name in {other.name for other in made}:
-            times += 1
-            name = f"{subject.name} ({times})"
-        made.append(replace(subject, name=name, evaluation=replace(subject.evaluation, name=name)))
-    return made
+    names = distinct_names([subject.name for subject in subjects])
+    return [
+        replace(subject, name=name, evaluation=replace(subject.evaluation, name=name))
+        for subject, name in zip(subjects, names, strict=True)
+    ]
 
 
 def _slug(name: str) -> str:

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
-from sincere.runs.files import write_atomically
+from sincere.runs.files import TEMPORARY, write_atomically
 
 Split = Literal["train", "validation", "test"]
+SPLITS: tuple[Split, ...] = get_args(Split)
 
 CONTENTS = {
     "config.json": "every setting of the run; `sincere train --config config.json` repeats it",
@@ -83,6 +84,15 @@ class RunFolder:
 
     def embeddings(self, split: Split) -> Path:
         return self.path / "embeddings" / f"{split}.npz"
+
+    def saved_embeddings(self) -> dict[Split, Path]:
+        """The splits whose embeddings are there."""
+        return {split: self.embeddings(split) for split in SPLITS if self.embeddings(split).exists()}
+
+    def knows(self, name: str) -> bool:
+        """Is this the name of something that a run writes here, whole or not yet?"""
+        ours = {self.readme.name, *(entry.rstrip("/") for entry in CONTENTS)}
+        return name.removesuffix(TEMPORARY) in ours
 
     @property
     def started(self) -> bool:

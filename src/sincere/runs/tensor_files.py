@@ -64,7 +64,7 @@ def check_no_pickle(content: bytes, path: Path) -> None:
 
 
 def digest_of(content: bytes) -> str:
-    """By which the bytes of a file are known again."""
+    """A digest, to see whether a file still holds these bytes."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 

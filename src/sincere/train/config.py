@@ -6,7 +6,7 @@ from typing import Any, Literal
 from torch import nn
 
 from sincere.checks import check_choice, check_temperature
-from sincere.encoders.shapes import check_whole
+from sincere.encoders.shapes import check_size
 from sincere.errors import OptionError
 from sincere.losses.modules import (
     ContrastiveLoss,
@@ -125,7 +125,7 @@ class HeadConfig:
         check_at_least(1, hidden=self.hidden, dim=self.dim)
         for name, width in (("hidden", self.hidden), ("dim", self.dim)):
             if width is not None:
-                check_whole(name, width)  # and not so wide that it must be a slip
+                check_size(name, width)  # and not so wide that it must be a slip
 
     def layers_for(self, objective: Objective) -> Literal["mlp", "linear", "none"]:
         """What "auto" means."""
@@ -222,13 +222,13 @@ class OptimizerConfig:
     def __post_init__(self) -> None:
         check_fields(self)
         decays = {"weight_decay": self.weight_decay, "others_weight_decay": self.others_weight_decay}
-        check_at_least(0, **decays, momentum=self.momentum, eps=self.eps)
+        check_at_least(0, **decays, eps=self.eps)
         for name in ("lr", "others_lr", "trust", "clip_norm"):
             if (value := getattr(self, name)) is not None and value <= 0:
                 raise OptionError(f"{name} must be positive: got {value}.")
         for name, value in (("momentum", self.momentum), *(("betas", beta) for beta in self.betas)):
             if not 0 <= value < 1:
-                raise OptionError(f"{name} must lie between 0 and 1, and below 1: got {value}.")
+                raise OptionError(f"{name} must be at least 0 and below 1: got {value}.")
         if self.nesterov and self.name == "lars":
             raise OptionError("nesterov is of sgd and muon: LARS has plain momentum (Algorithm 1 of its paper).")
         if self.nesterov and self.momentum == 0:

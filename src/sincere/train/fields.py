@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from math import isfinite
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from sincere.checks import did_you_mean
+from sincere.checks import did_you_mean, is_number, is_whole
 from sincere.errors import OptionError
 
 T = TypeVar("T")
@@ -98,9 +98,10 @@ def _fits(value: Any, hint: Any) -> bool:
 def _fits_one(value: Any, kind: Any) -> bool:
     if get_origin(kind) is Literal:
         return value in get_args(kind) and type(value) in {type(choice) for choice in get_args(kind)}
-    if kind is int or kind is float:
-        number = isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
-        return number and (isinstance(value, int) or isfinite(value))
+    if kind is int:
+        return is_whole(value)
+    if kind is float:
+        return is_whole(value) or (is_number(value) and isfinite(value))  # `isfinite` takes no whole number of any size
     if get_origin(kind) is tuple:
         members = get_args(kind)
         expected = members[:1] * len(value) if isinstance(value, tuple) and members[-1] is Ellipsis else members

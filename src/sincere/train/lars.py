@@ -35,10 +35,7 @@ class LARS(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         """One step; no number is read from the device."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = None if closure is None else torch.enable_grad()(closure)()
         for group in self.param_groups:
             for weight in group["params"]:
                 if weight.grad is not None:

@@ -17,14 +17,14 @@ from sincere.runs.lock import only_here
 from sincere.runs.tensor_files import needs_safetensors
 from sincere.train.batches import EpochPlan
 from sincere.train.checkpoint import Position, restore, run_state
-from sincere.train.company import heard_by_the_others
 from sincere.train.config import DataConfig
+from sincere.train.global_generators import callers_generators_restored
 from sincere.train.interruption import Interruption
 from sincere.train.meter import Meter
+from sincere.train.peers import heard_by_the_others
 from sincere.train.processes import Processes, device_for, joined_processes, tuned_convolutions
 from sincere.train.progress import Length, Show, Telling, build_progress, telling_by
 from sincere.train.reporting import Moment, Reporter
-from sincere.train.seeds import callers_generators_restored
 from sincere.train.session import Session, build_session
 from sincere.train.start import begin, check_alike, check_folder, check_splits, notes_on_compute
 from sincere.train.train_config import TrainConfig
@@ -106,7 +106,7 @@ def _trained(
     *,
     resume: bool,
 ) -> TrainedRun:
-    """A function of its own, so that network and optimizers are gone when the processes part."""
+    """A function of its own, so that network and optimizers are freed before the process group is destroyed."""
     if processes.world > 1:
         check_alike(config, splits, processes)
     resumed = newest_step(folder.checkpoint) > 0
@@ -135,7 +135,7 @@ def opened(config: DataConfig) -> Splits:
 
 
 def last_told(folder: RunFolder) -> tuple[EpochLoss | None, Validation | None]:
-    """Loss and validation of the last complete epochs, as a run that is resumed has told them."""
+    """Loss and validation of the last complete epochs, from the metrics of a run that is resumed."""
     loss, validation = None, None
     for record in read_metrics(folder.metrics):
         if record["kind"] == "epoch":
@@ -209,7 +209,8 @@ class Loop:
                 reporter.reading(self._moment(), meter.read(plan, position.place), temperature=session.temperature())
             if last:
                 self._end_epoch(reporter)
-            # Signals and clocks differ from process to process, and what follows they have to do together.
+            # Signals and clocks differ between processes, yet all must save and stop together. So they agree on one
+            # number that holds both: twice the signal (0 for none), plus 1 where a checkpoint is due.
             signal, due = divmod(self.processes.largest(2 * (asked.signal or 0) + self._due()), 2)
             if signal or due:
                 self._save()

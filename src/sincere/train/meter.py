@@ -10,8 +10,6 @@ import torch
 from torch import Tensor
 
 from sincere.train.batches import EpochPlan
-from sincere.train.config import LossConfig
-from sincere.train.excess import batch_floor
 
 
 class DivergedError(ArithmeticError):
@@ -55,7 +53,7 @@ class Sums:
 class Meter:
     """Adds losses up without reading them. One interval never reaches from one epoch into the next."""
 
-    def __init__(self, device: torch.device, floor_of: "Callable[[tuple[int, ...]], float] | None") -> None:
+    def __init__(self, device: torch.device, floor_of: Callable[[tuple[int, ...]], float] | None) -> None:
         self.floor_of = floor_of
         self.total = torch.zeros((), dtype=torch.float64, device=device)
         self.first = 0  # batch of the epoch at which the interval begins
@@ -86,20 +84,9 @@ class Meter:
         return sums.loss / sums.steps, (sums.loss - sums.floor) / sums.steps if self.floor_of else None
 
     def state(self) -> dict[str, Any]:
-        """As JSON; waits for the device."""
+        """The sums so far as JSON; waits for the device."""
         return {"total": finite(float(self.total), "loss"), "first": self.first, "epoch": asdict(self.epoch)}
 
     def load_state(self, state: dict[str, Any]) -> None:
         self.total.fill_(state["total"])
         self.first, self.epoch = int(state["first"]), Sums(**state["epoch"])
-
-
-def floor_function(
-    loss: LossConfig, temperature: Callable[[], float], *, views: int
-) -> Callable[[tuple[int, ...]], float]:
-    """The floor of a batch by its class counts, at the temperature of the moment."""
-
-    def floor(counts: tuple[int, ...]) -> float:
-        return batch_floor(loss, counts, views=views, temperature=temperature())
-
-    return floor

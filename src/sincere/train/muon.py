@@ -75,10 +75,7 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         """One step; no number is read from the device."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = None if closure is None else torch.enable_grad()(closure)()
         for group in self.param_groups:
             by_shape: dict[torch.Size, list[Tensor]] = defaultdict(list)
             for weight in group["params"]:

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sincere.embeddings.embed import Precision, half_precision
+from sincere.embeddings.embed import Precision, half_precision, in_layout_of
 from sincere.encoders import EmbeddingModel
 from sincere.errors import OptionError
 from sincere.tables import amount
@@ -26,14 +26,12 @@ class Network(nn.Module):
 
     def forward(self, views: Tensor) -> Tensor:
         samples = views.flatten(0, 1)
-        if samples.ndim == 4 and self.channels_last:
-            samples = samples.contiguous(memory_format=torch.channels_last)
         with half_precision(samples.device, self.precision):
-            outputs = self.outputs(samples)
+            outputs = self.outputs(in_layout_of(self.model, samples))
         return outputs.reshape(*views.shape[:2], -1)
 
     def outputs(self, samples: Tensor) -> Tensor:
-        """Of samples (n, …): (n, width)."""
+        """What the objective needs of samples (n, …): (n, width)."""
         features = self.model.features(samples)
         embeddings: Tensor = self.model.head(features)
         if self.classifier is None:
@@ -42,12 +40,6 @@ class Network(nn.Module):
             logits: Tensor = self.classifier(embeddings)
             return logits
         return torch.cat([embeddings, self.classifier(features)], dim=1)
-
-    @property
-    def channels_last(self) -> bool:
-        """Are the convolutions' weights laid out with the channels last?"""
-        weight = next((p for p in self.model.parameters() if p.ndim == 4), None)
-        return weight is not None and not weight.is_contiguous()
 
 
 class SimplexClassifier(nn.Module):

@@ -27,7 +27,7 @@ class ObjectiveLoss(nn.Module):
 
     @property
     def temperature(self) -> float | Tensor | None:
-        """Of the contrastive loss, if there is one."""
+        """The temperature of the contrastive loss, if there is one."""
         return None if self.loss is None else getattr(self.loss, "temperature", None)  # a user's may have none
 
     def forward(self, outputs: Tensor, labels: Tensor, *contrasts: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sincere.errors import InputError, OptionError
 from sincere.tables import amount
-from sincere.train.company import callers_store, failing_together, new_store, several, wait_for_everybody
+from sincere.train.peers import callers_store, failing_together, new_store, several, wait_for_everybody
 
 # The others wait while the first process validates and embeds, on a CPU easily for longer than the half hour that torch
 # would let them. One that has left is noticed at once all the same, by its connection.
@@ -81,7 +81,7 @@ def device_for(name: str) -> torch.device:
         name = "cuda" if available else "cpu"
     try:
         device = torch.device(name)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         raise OptionError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N': got {name!r}.") from error
     if device.type == "cuda":
         if not available:
@@ -95,7 +95,7 @@ def device_for(name: str) -> torch.device:
             )
     elif device.type != "cpu":
         try:
-            torch.Generator(device)  # views take their random numbers from one
+            torch.Generator(device)  # views take their random numbers from one; some kinds of device have none
         except (RuntimeError, AssertionError) as error:
             raise OptionError(
                 f"device {name!r} must be one that torch can use here, and is not: use 'auto'."
@@ -131,7 +131,7 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
     control = dist.new_group(backend="gloo", timeout=LONGEST_WORK)
     rank, world = dist.get_rank(), dist.get_world_size()
     try:
-        # Told first, and left afterwards: whoever notices that this process is gone then finds out why.
+        # A failure is told before the group is left: whoever then notices that this process is gone can find out why.
         with nullcontext() if store is None else failing_together(store, rank):
             yield Processes(rank, world, control)
     finally:
@@ -144,7 +144,7 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
 
 
 def _meet(device: torch.device) -> Any:
-    """Form the group once everybody is here; the store in which the processes leave word for each other."""
+    """Form the process group once everybody is here; returns the store in which processes tell of failures."""
     store, rank, world = new_store()
     wait_for_everybody(store, world)
     on_gpu = device.type == "cuda"

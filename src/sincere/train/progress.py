@@ -36,7 +36,7 @@ def note_on_stderr(words: str) -> None:
 
 
 def telling_by(show: Show) -> Telling:
-    """As `show` says alone: notes where the rest is, or nowhere."""
+    """Notes go to stderr like everything else, or nowhere where nothing is shown."""
     return Telling(show, (lambda words: None) if show == "off" else note_on_stderr)
 
 

@@ -8,19 +8,20 @@ from torch import Tensor, nn
 
 from sincere.data import LabelledData, Splits
 from sincere.embeddings.description import ModelDescription
+from sincere.embeddings.embed import tokenized
 from sincere.encoders import EmbeddingModel, default_encoder, seeded
 from sincere.errors import InputError, OptionError
+from sincere.seeds import seeded_generator
 from sincere.train.batches import Planner
-from sincere.train.excess import has_floor
+from sincere.train.excess import batch_floor, has_floor
 from sincere.train.fields import of_group
 from sincere.train.memory import Memory
-from sincere.train.meter import Meter, finite, floor_function
+from sincere.train.meter import Meter, finite
 from sincere.train.network import Network, build_classifier
 from sincere.train.objective import ObjectiveLoss
 from sincere.train.optimizer import build_optimizers
 from sincere.train.processes import Processes
 from sincere.train.schedule import learning_rate
-from sincere.train.seeds import seed_for
 from sincere.train.step import Parts, TrainingStep
 from sincere.train.train_config import TrainConfig
 from sincere.views import StagedViews, Statistics, build_views, default_views
@@ -53,7 +54,7 @@ class Session:
         return learning_rate(self.config.schedule, lr, step=step, steps_per_epoch=len(self.planner), epochs=epochs)
 
     def temperature(self) -> float | None:
-        """Of the contrastive loss, read from the device if it is learned.
+        """The temperature of the contrastive loss, read from the device if it is learned.
 
         One that grew to infinity is refused: every similarity is 0 then, and the loss a number that says nothing.
         """
@@ -66,10 +67,13 @@ class Session:
         """A meter for this objective: a floor is known where the contrasts are the batch and nothing else."""
         config = self.config
         alone = config.objective == "contrastive" and not config.memory.queue and config.memory.momentum is None
-        floor = None
-        if alone and has_floor(config.loss):
-            floor = floor_function(config.loss, lambda: self.temperature() or 1.0, views=config.views.count)
-        return Meter(self.step.device, floor)
+
+        def floor(counts: tuple[int, ...]) -> float:
+            temperature = self.temperature()
+            assert temperature is not None  # losses that have a floor have one
+            return batch_floor(config.loss, counts, views=config.views.count, temperature=temperature)
+
+        return Meter(self.step.device, floor if alone and has_floor(config.loss) else None)
 
 
 def build_session(
@@ -83,7 +87,7 @@ def build_session(
     present = [name for name, count in zip(splits.train.class_names, counts, strict=True) if count]
     if len(present) < 2:
         raise InputError(f"training needs samples of at least two classes: {splits.train.name} has those of {present}.")
-    generator = torch.Generator().manual_seed(seed_for(config.seed, "weights"))
+    generator = seeded_generator(config.seed, "weights")
     description = describe(config, splits.train)
     with of_group("encoder"):
         model = description.build_model(generator, weights_follow=weights_follow)
@@ -155,25 +159,21 @@ def _started_from_data(model: EmbeddingModel, views: StagedViews, data: Labelled
     """Let an encoder that computes some of its weights from data (`start_from`) see samples from all over the set."""
     start = getattr(model.encoder, "start_from", None)
     if start is not None:
-        mixed = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed_for(seed, "start")))
+        mixed = torch.randperm(len(data), generator=seeded_generator(seed, "start"))
         start(views.plain(data.inputs[mixed[:SEEN_AT_START].to(data.inputs.device)]))
 
 
 def _tokenized(splits: Splits, model: EmbeddingModel) -> Splits:
     """Texts as the numbers of the encoder's own tokenizer, where it has one."""
-    tokenize = getattr(model.encoder, "tokenize", None)
-    if tokenize is None:
+    if getattr(model.encoder, "tokenize", None) is None:
         return splits
-
-    def one(data: LabelledData) -> LabelledData:
-        if data.shown is None:
-            raise InputError("an encoder with a tokenizer of its own needs the texts: the data must keep `shown`.")
-        return replace(data, inputs=tokenize(data.shown))
-
-    made = [None if data is None else one(data) for data in (splits.train, splits.validation, splits.test)]
+    train, test = (tokenized(data, model.encoder) for data in (splits.train, splits.test))
+    validation = None if splits.validation is None else tokenized(splits.validation, model.encoder)
     # As many tokens as the longest text has: a transformer takes as long for padding as for words.
-    most = max(int((data.inputs != 0).any(dim=2).sum(dim=1).max()) for data in made if data is not None and len(data))
-    train, validation, test = (None if data is None else replace(data, inputs=data.inputs[:, :most]) for data in made)
-    assert train is not None
-    assert test is not None
-    return replace(splits, train=train, validation=validation, test=test)
+    held = [data.inputs for data in (train, validation, test) if data is not None and len(data)]
+    most = max(int((inputs != 0).any(dim=2).sum(dim=1).max()) for inputs in held)
+
+    def cut(data: LabelledData) -> LabelledData:
+        return replace(data, inputs=data.inputs[:, :most])
+
+    return replace(splits, train=cut(train), validation=None if validation is None else cut(validation), test=cut(test))

@@ -9,8 +9,6 @@ from sincere.data import Splits
 from sincere.data.fingerprint import data_fingerprint
 from sincere.errors import InputError, OptionError
 from sincere.runs import MetricsLog, RunFolder, newest_step, provenance, read_json, write_json
-from sincere.runs.files import TEMPORARY
-from sincere.runs.folder import CONTENTS
 from sincere.train.config import ComputeConfig
 from sincere.train.processes import Processes
 from sincere.train.train_config import TrainConfig, changed
@@ -23,7 +21,7 @@ def check_folder(folder: RunFolder, config: TrainConfig, *, resume: bool) -> Non
         return
     if not resume:
         raise OptionError(f"{folder.path} holds a run already: choose another folder, or resume it: resume=True.")
-    check_same_run(folder, config)
+    check_same_settings(folder, TrainConfig.load(folder.config).to_json(), config.to_json())
 
 
 def check_splits(data: object) -> None:
@@ -53,8 +51,7 @@ def begin(folder: RunFolder, config: TrainConfig, splits: Splits) -> None:
     record: dict[str, Any] = {"data": describe_data(splits), "starts": []}
     if folder.started:
         given, record = record["data"], read_json(folder.provenance)
-        check_same_data(record, given["fingerprint"])
-        check_same_held_out(record, given["held_out_fingerprint"])
+        check_same_splits(record, given)
     folder.create()
     record["starts"].append(provenance(seed=config.seed))
     write_json(folder.provenance, record)
@@ -62,13 +59,8 @@ def begin(folder: RunFolder, config: TrainConfig, splits: Splits) -> None:
     MetricsLog(folder.metrics).cut_after(newest_step(folder.checkpoint))
 
 
-def check_same_run(folder: RunFolder, config: TrainConfig) -> None:
-    """A run goes on with the settings it began with."""
-    check_same_settings(folder, TrainConfig.load(folder.config).to_json(), config.to_json())
-
-
 def check_same_settings(folder: RunFolder, began: dict[str, Any], given: dict[str, Any]) -> None:
-    """The same of settings as JSON, which together need not make a configuration."""
+    """A run goes on with the settings it began with; `given` are as JSON, and need not make a configuration."""
     if different := changed(began, given):
         raise OptionError(
             f"{folder.path} was begun with other settings ({'; '.join(different)}): resume it with those in its "
@@ -86,8 +78,14 @@ def check_alike(config: TrainConfig, splits: Splits, processes: Processes) -> No
     processes.agree("training data", data_fingerprint(splits.train), advice=advice)
 
 
-def check_same_data(record: dict[str, Any], fingerprint: str) -> None:
-    """A run that resumes goes on with the samples that it began with."""
+def check_same_splits(record: dict[str, Any], given: dict[str, Any]) -> None:
+    """A run goes on with the samples that it began with, and its accuracies are of the same ones: `given` as
+    `describe_data` has it, `record` as the run keeps it."""
+    _check_same_training_data(record, given["fingerprint"])
+    _check_same_held_out(record, given["held_out_fingerprint"])
+
+
+def _check_same_training_data(record: dict[str, Any], fingerprint: str) -> None:
     known = record.get("data", {}).get("fingerprint")
     if known != fingerprint:
         raise InputError(
@@ -96,8 +94,7 @@ def check_same_data(record: dict[str, Any], fingerprint: str) -> None:
         )
 
 
-def check_same_held_out(record: dict[str, Any], fingerprint: str) -> None:
-    """Accuracies of one run are of the same samples, before and after it was resumed."""
+def _check_same_held_out(record: dict[str, Any], fingerprint: str) -> None:
     known = record.get("data", {}).get("held_out_fingerprint", fingerprint)  # records of before have none
     if known != fingerprint:
         raise InputError(
@@ -111,9 +108,8 @@ def check_empty(folder: RunFolder) -> None:
     there = next(place for place in (folder.path, *folder.path.absolute().parents) if place.exists())
     if not there.is_dir():
         raise OptionError(f"the place of a run must be a folder: {there} is a file.")
-    ours = {name.rstrip("/") for name in CONTENTS} | {folder.readme.name}
     found = [place.name for place in folder.path.iterdir()] if folder.path.is_dir() else []
-    foreign = sorted(name for name in found if name.removesuffix(TEMPORARY) not in ours)
+    foreign = sorted(name for name in found if not folder.knows(name))
     if foreign:
         raise OptionError(f"{folder.path} must be new or empty: it holds {', '.join(foreign[:5])}.")
 

@@ -10,14 +10,15 @@ from torch.nn.parallel import DistributedDataParallel
 
 from sincere.data import LabelledData
 from sincere.losses.cached_backward import cached_backward
+from sincere.seeds import seed_for, seeded_generator
 from sincere.train.config import ComputeConfig
+from sincere.train.global_generators import seed_layers
 from sincere.train.memory import Memory
 from sincere.train.network import Network
 from sincere.train.objective import ObjectiveLoss
 from sincere.train.optimizer import Optimizers
 from sincere.train.processes import Processes
 from sincere.train.recorded import RecordedSteps
-from sincere.train.seeds import seed_for, seed_layers
 from sincere.views import StagedViews
 
 RECORDING = ("graphs", "compiled-graphs", "tuned-graphs")  # ways of computing that record CUDA graphs of our own
@@ -52,7 +53,7 @@ class TrainingStep:
         self.chunk_size = compute.chunk_size
         self.generator = torch.Generator(self.device)
         # Whose turn it is first, for each sample, where views take turns.
-        toss = torch.Generator().manual_seed(seed_for(seed, "turns"))
+        toss = seeded_generator(seed, "turns")
         self.firsts = torch.randint(2, (len(parts.data),), generator=toss).to(self.device)
         # Where the compiler's CUDA graphs may be in play they have to know that a new step begins.
         self.compilers_graphs = compute.compile not in OWN and self.device.type == "cuda"

@@ -9,8 +9,8 @@ from sincere.embeddings.embed import Precision, embed
 from sincere.encoders import EmbeddingModel
 from sincere.nearest.default_k import default_k
 from sincere.nearest.neighbours import nearest, vote
+from sincere.seeds import seeded_generator
 from sincere.train.config import ReportingConfig
-from sincere.train.seeds import seed_for
 from sincere.views import Views
 
 
@@ -35,7 +35,7 @@ def validate(
     if data is None or len(data) == 0:
         return None
     if len(train) > config.references:
-        generator = torch.Generator().manual_seed(seed_for(0, "references"))
+        generator = seeded_generator(0, "references")
         chosen = torch.randperm(len(train), generator=generator)[: config.references]
         train = train.subset(chosen.sort().values)
     known, new = (embed(model, views, part, precision=precision, visible=False) for part in (train, data))

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sincere.checks import check_flag
 from sincere.errors import InputError, OptionError
 from sincere.tables import amount
 from sincere.views.resampling import interval_weights, resample, shift_weights
@@ -19,7 +20,6 @@ from sincere.views.stages import (
     check_pixels,
     check_range,
     check_share,
-    check_switch,
     fewer_pixels,
     over,
     pixels_for,
@@ -105,7 +105,7 @@ class Flip(Stage):
 
     def __post_init__(self) -> None:
         check_share("p", self.p)
-        check_switch("alternate", self.alternate)
+        check_flag("alternate", self.alternate)
         if self.alternate and self.p != 0.5:
             raise OptionError(f"a flip that alternates mirrors every other view, p=0.5: got p={self.p!r}.")
 

@@ -6,7 +6,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from sincere.checks import shape_of
+from sincere.checks import check_whole, shape_of
 from sincere.errors import InputError, OptionError
 from sincere.types import Kind
 from sincere.views.resampling import interval_weights, resample
@@ -75,8 +75,7 @@ class StagedViews(nn.Module):
         `turns` (b, count) are whole numbers that count a sample's views through training, for stages that alternate.
         """
         self._admit(inputs)
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise OptionError(f"count must be a whole number of at least 1: got {count!r}.")
+        check_whole("count", count)
         if generator.device.type != inputs.device.type:
             raise InputError(
                 f"the generator must live on the inputs' device, {inputs.device}: got one on {generator.device}. "

@@ -8,11 +8,12 @@ CUDA graph: there is no generator in it, no branch on data, and nothing that wai
 
 import sys
 from abc import ABC, abstractmethod
-from typing import ClassVar, TypeGuard
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from sincere.checks import is_number, is_whole
 from sincere.errors import OptionError
 
 Shape = tuple[int, ...]
@@ -85,34 +86,24 @@ def fewer_pixels(stage: str, shape: Shape, at_cifar: int) -> str:
 
 def check_share(name: str, value: float) -> None:
     """A probability or a share lies between 0 and 1."""
-    if not _is_number(value) or not 0 <= value <= 1:
+    if not is_number(value) or not 0 <= value <= 1:
         raise OptionError(f"{name} must lie between 0 and 1: got {value!r}.")
 
 
 def check_at_least(name: str, value: float, least: float) -> None:
     """A finite number that is not too small."""
-    if not _is_number(value) or not least <= value <= sys.float_info.max:
+    if not is_number(value) or not least <= value <= sys.float_info.max:
         raise OptionError(f"{name} must be a number of at least {least:g}: got {value!r}.")
 
 
 def check_pixels(name: str, value: object) -> None:
     """A whole number of pixels, at least one."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= sys.maxsize:
+    if not is_whole(value) or not 1 <= value <= sys.maxsize:
         raise OptionError(f"{name} must be a whole number of at least 1: got {value!r}.")
-
-
-def check_switch(name: str, value: object) -> None:
-    """On or off, and nothing that merely counts as true: "no" would."""
-    if not isinstance(value, bool):
-        raise OptionError(f"{name} must be True or False: got {value!r}.")
 
 
 def check_range(name: str, value: object, least: float) -> None:
     """A pair (low, high) with least ≤ low ≤ high."""
-    pair = value if isinstance(value, (tuple, list)) and len(value) == 2 and all(map(_is_number, value)) else None
+    pair = value if isinstance(value, (tuple, list)) and len(value) == 2 and all(map(is_number, value)) else None
     if pair is None or not least <= pair[0] <= pair[1] <= sys.float_info.max:
         raise OptionError(f"{name} must be a pair (low, high) with {least:g} ≤ low ≤ high: got {value!r}.")
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

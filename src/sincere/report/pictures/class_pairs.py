@@ -71,7 +71,7 @@ def _verdict(found: PairSimilarity) -> Verdict:
         if (own := row[c]) is not None and any(m is not None and m >= own for k, m in enumerate(row) if k != c)
     ]
     if not mixed_up:
-        apart = all((own := means[a][a]) is not None and closest < own / 2 for a in range(len(names)) if means[a][a])
+        apart = all(closest < own / 2 for c, row in enumerate(means) if (own := row[c]))
         end = "every class is closest to itself" + (", by far" if apart else "")
         return Verdict("good" if apart else "mixed", f"{told}: {end}.")
     grade: Grade = "mixed" if len(mixed_up) <= 0.1 * len(names) else "poor"

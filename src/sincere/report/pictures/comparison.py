@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from sincere.evaluate import Comparison, compare
 from sincere.evaluate.comparison import Difference, corrected_together
-from sincere.report.palette import COLOURS, FAINT
+from sincere.report.palette import COLOURS, FAINT, colour_of
 from sincere.report.picture import Picture, Table, in_style, new_figure, short
 from sincere.report.pictures.accuracy import SHOWN, figures_of
 from sincere.report.subject import Subject
@@ -43,7 +43,7 @@ def runs_picture(subjects: Sequence[Subject]) -> Picture | None:
     found = [figures_of(subject.evaluation) for subject in subjects]
     rows = []
     for number, (subject, figures) in enumerate(zip(subjects, found, strict=True)):
-        colour, label = COLOURS[number % len(COLOURS)], short(subject.name, 24)
+        colour, label = colour_of(number), short(subject.name, 24)
         for group, key in enumerate(keys):
             value = figures[key][1]
             place = group + (number - (len(subjects) - 1) / 2) * step

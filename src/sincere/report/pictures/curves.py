@@ -94,6 +94,6 @@ def _verdict(epochs: Sequence[dict[str, Any]], checks: Sequence[dict[str, Any]])
 
 
 def _excess_left(epochs: Sequence[dict[str, Any]]) -> float:
-    """As a share of the first epoch's; 0 where nothing is known of it."""
+    """The last epoch's loss above its floor as a share of the first epoch's; 0 where no floor is known."""
     first, last = epochs[0].get("excess", 0.0), epochs[-1].get("excess", 0.0)
     return float(last / first) if first > 0 else 0.0

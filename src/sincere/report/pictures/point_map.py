@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sincere.report.palette import FAINT, INK, MARKERS, class_colour, class_symbol
+from sincere.report.palette import FAINT, INK, MARKERS, class_symbol, colour_of
 from sincere.report.picture import Picture, Table, in_style, new_figure, short_names
 from sincere.report.projections import NEIGHBOURS, PointMap, Projection
 from sincere.report.subject import Subject
@@ -61,7 +61,7 @@ def _draw(axes: Any, one: Projection, labels: Any, predicted: list[int] | None, 
         axes.scatter(
             *mine.T,
             s=12,
-            color=class_colour(number),
+            color=colour_of(number),
             marker=MARKERS[class_symbol(number)],
             alpha=0.75,
             linewidths=0,

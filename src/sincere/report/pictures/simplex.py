@@ -6,7 +6,7 @@ import numpy as np
 
 from sincere.geometry.directions import class_means
 from sincere.geometry.record import SimplexConditions
-from sincere.report.palette import COLOURS, FAINT, class_colour
+from sincere.report.palette import COLOURS, FAINT, colour_of
 from sincere.report.picture import Picture, Table, in_style, new_figure, rounded, short_names
 from sincere.report.subject import Subject
 from sincere.report.verdict import Verdict, graded, signed
@@ -52,21 +52,16 @@ def _draw_cosines(axes: Any, found: SimplexConditions, present: list[int]) -> No
     cosines = cosines[np.ix_(present, present)]
     np.fill_diagonal(cosines, np.nan)
     axes.axvline(found.target, color=FAINT, linestyle="--", linewidth=1.4)
-    label = f"regular simplex: {signed(found.target)}"
     if len(present) > MOST_ROWS:
         axes.hist(cosines[np.triu_indices(len(present), 1)], bins=60, color=COLOURS[0], alpha=0.8)
         axes.set_ylabel("pairs of classes")
-        axes.annotate(
-            label, (found.target, 1.0), (4, 3), xycoords=("data", "axes fraction"), textcoords="offset points"
-        )
     else:
         for row, values in enumerate(cosines):
             axes.plot(values, np.full(len(values), row), "o", color=COLOURS[0], alpha=0.55, markersize=5)
         axes.set_yticks(range(len(present)), short_names([found.class_names[c] for c in present], 16))
         axes.set_ylim(len(present) - 0.4, -0.6)
-        axes.annotate(
-            label, (found.target, 1.0), (4, 3), xycoords=("data", "axes fraction"), textcoords="offset points"
-        )
+    label = f"regular simplex: {signed(found.target)}"
+    axes.annotate(label, (found.target, 1.0), (4, 3), xycoords=("data", "axes fraction"), textcoords="offset points")
     low, high = np.nanmin(cosines), np.nanmax(cosines)
     axes.set_xlim(max(-1.05, min(low, found.target) - 0.12), min(1.05, max(high, 0.25) + 0.08))
     axes.set_xlabel("cosine between the means of two classes")
@@ -88,8 +83,8 @@ def _draw_means(axes: Any, subject: Subject, present: list[int]) -> None:
             axes.plot(*zip(placed[a], placed[b], strict=True), "-", color=FAINT, linewidth=0.8)
     names = short_names([subject.test.class_names[c] for c in present], 16)
     for place, c in enumerate(present):
-        axes.plot(*zip(np.zeros(space), placed[place], strict=True), color=class_colour(c), linewidth=2.4)
-        axes.plot(*placed[place : place + 1].T, "o", color=class_colour(c), markersize=8)
+        axes.plot(*zip(np.zeros(space), placed[place], strict=True), color=colour_of(c), linewidth=2.4)
+        axes.plot(*placed[place : place + 1].T, "o", color=colour_of(c), markersize=8)
         length = float(np.linalg.norm(placed[place]))
         beyond = placed[place] * (1 + BESIDE / length) if length > BESIDE else BESIDE * ideal[place]
         axes.text(*beyond, names[place], ha="center", va="center", fontweight="bold")
@@ -98,7 +93,7 @@ def _draw_means(axes: Any, subject: Subject, present: list[int]) -> None:
     if space == 3:
         axes.view_init(elev=16, azim=28)
         axes.set_box_aspect((1, 1, 1), zoom=1.35)
-    if space == 2:
+    else:
         axes.add_patch(_unit_circle())
         axes.set_xlim(-1.3, 1.3)
         axes.set_ylim(-1.2, 1.2)

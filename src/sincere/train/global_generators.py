@@ -1,9 +1,5 @@
-"""One seed, many streams: every random number of a run follows from the seed, a purpose and a place.
+"""torch's global generators, from which layers draw: seeded for each step, and given back to the caller after a run."""
 
-So a run that resumes needs no saved generator, and N processes can draw what one would have drawn.
-"""
-
-import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,16 +11,6 @@ from sincere.encoders.seeding import ONE_AT_A_TIME
 
 _before: dict[torch.device, Tensor] = {}  # the caller's generators, as the first run to begin found them
 _runs: Counter[torch.device] = Counter()  # that are under way on each of these devices, in threads of one process
-
-
-def seed_for(seed: int, purpose: str, *place: int) -> int:
-    """A 63-bit seed for one purpose at one place; the same on every machine.
-
-    >>> seed_for(0, "views", 3) == seed_for(0, "views", 3) != seed_for(0, "views", 4)
-    True
-    """
-    text = "/".join(map(str, (seed, purpose, *place)))
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
 
 
 def seed_layers(device: torch.device, seed: int) -> None:
@@ -55,7 +41,7 @@ def callers_generators_restored(device: torch.device) -> Iterator[None]:
 
 
 def _generator(device: torch.device) -> torch.Generator:
-    """Of layers on this device."""
+    """The generator that layers draw from on this device."""
     if device.type != "cuda":
         return torch.default_generator
     torch.cuda.init()  # type: ignore[no-untyped-call]

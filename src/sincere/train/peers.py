@@ -1,7 +1,7 @@
-"""Processes that wait for one another: what goes wrong on one of them is told to the others, and ends their waiting.
+"""The other processes of a run: a failure of one of them reaches all, so that none waits for a peer that is gone.
 
-They tell it through the store by which torchrun's processes find each other: it works before there is a group, and
-still does when one of the group has left.
+It is told through the store by which torchrun's processes find each other, which works before there is a process group,
+and still does when one of the group has left.
 """
 
 import os
@@ -20,7 +20,7 @@ TO_REACH_THE_STORE = timedelta(seconds=30)  # for a process that has failed and 
 SECONDS_BETWEEN_LOOKS = 0.1
 FAILED, HERE = "failed", "here"  # keys: the first failure's words, and how many have come
 LEFT = "another process of the run has left: what it says itself tells why."
-_meetings = 0  # of this process with the others, begun so far
+_meetings = 0  # groups that this process has joined, or begun to
 
 
 class OtherProcessError(RuntimeError):
@@ -28,7 +28,7 @@ class OtherProcessError(RuntimeError):
 
 
 def several() -> bool:
-    """Did torchrun, or somebody like it, start more than one process?"""
+    """Did torchrun, or another launcher, start more than one process?"""
     return dist.is_available() and int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
@@ -47,10 +47,10 @@ def heard_by_the_others() -> Iterator[None]:
 
 
 def new_store(timeout: timedelta = LONGEST_WAIT) -> tuple[Any, int, int]:
-    """The store of the next meeting, this process's rank and how many there are.
+    """The store that the next process group is formed by, this process's rank and the number of processes.
 
-    Each time under other names: torchrun's store outlives the group of a run before, and even processes that it starts
-    again; whoever finds the addresses of those before in it waits for peers that have left.
+    Its keys are new each time: torchrun's store outlives a process group, and even restarted processes. Whoever found
+    old addresses in it would wait for peers that have left.
     """
     store, rank, world = next(rendezvous("env://", timeout=timeout))
     return _under_new_names(store), rank, world
