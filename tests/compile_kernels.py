@@ -33,6 +33,7 @@ CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuob
 RECORDED: dict[tuple[int, str], int] = {
     (80, "sincere gradient bfloat16 64x128"): 496,
     (80, "anchors' gradient bfloat16 64x128"): 40,
+    (80, "balanced gradient bfloat16 64x128"): 560,
     (90, "supcon gradient bfloat16 32x128"): 8,
     (90, "sincere gradient float32 64x32"): 24,
 }
@@ -70,6 +71,15 @@ def launches(capability: int) -> Iterator[tuple[str, launch.Launch, torch.dtype,
     how = launch.PRECISIONS["bfloat16"]
     one_sided = launch.gradient_launch(16384, 128, launch.Forces(True, "row", how, pushes=False, pulls=True))
     yield "anchors' gradient bfloat16", one_sided, half, half
+    wanted = {"lse_neg", "mean_softplus"}
+    yield (
+        "balanced statistics bfloat16",
+        launch.statistics_launch(16384, 128, True, wanted, how, balanced=True),
+        half,
+        half,
+    )
+    balanced = launch.Forces(True, "both", how, pushes=False, pulls=True, balanced=True)
+    yield "balanced gradient bfloat16", launch.gradient_launch(16384, 128, balanced), half, half
     wide = program("sincere", 16384, 300, half)
     for pairs in wide.gradient.launches.values():
         yield "wide gradient bfloat16", pairs, half, half

@@ -33,9 +33,12 @@ def main() -> None:
     for loss in LOSSES:
         anchors, labels = batch(70, 24, torch.bfloat16)
         contrasts, contrast_labels = batch(200, 24, torch.bfloat16)
-        value = loss(anchors, labels, contrasts, contrast_labels, backend="triton", temperature=0.01)
-        torch.autograd.grad(value, [anchors, contrasts])
-        runs += 1
+        for temperature, balanced in ((0.01, False), (0.01, True), (0.1, True)):
+            options = {"backend": "triton", "temperature": temperature, "class_balanced": balanced}
+            value = loss(anchors, labels, contrasts, contrast_labels, **options)
+            torch.autograd.grad(value, [anchors, contrasts])
+            torch.autograd.grad(loss(contrasts, contrast_labels, **options), contrasts)
+            runs += 2
     # The set loss: rows that are held, and rows that are read again; and whole.
     for contrasts in (200, 9000):
         anchors, labels = batch(70, 24, torch.float32)

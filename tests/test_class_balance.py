@@ -300,7 +300,6 @@ REFUSED = {
     "soft labels": lambda: sincere.SoftLabelLoss(class_balanced=True),
     "numbers": lambda: sincere.RankNContrastLoss(class_balanced=True),
     "sets compete": lambda: sincere.SetLoss(class_balanced=True),
-    "every negative alike": lambda: SF.sincere(Z.float(), Y, class_balanced=True, backend="triton"),
 }
 
 

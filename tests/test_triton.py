@@ -79,6 +79,47 @@ def test_contrasts_whose_class_no_anchor_has(case):
     assert_close(candidate, truth, 1e-5)
 
 
+def unequal(d, dtype, absent, seed=0):
+    """A class of 90 beside one of 3, one class left without labels, in any order."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(5).repeat_interleave(torch.tensor([90, 20, 9, 3, 1]))
+    labels = torch.where(labels == absent, -1, labels)[torch.randperm(len(labels), generator=generator)]
+    return torch.randn(len(labels), d, generator=generator).to(DEVICE, dtype), labels.to(DEVICE)
+
+
+@pytest.mark.parametrize("temperature", [0.1, 0.01])
+@pytest.mark.parametrize("case", KERNEL_LOSSES, ids=repr)
+def test_classes_that_compete_alike(case, temperature):
+    """Among them such as anchors or contrasts alone have."""
+    z, labels, _ = rows_of(case, *unequal(12, torch.float32, absent=2))
+    options = {"temperature": temperature, "class_balanced": True}
+    for contrasts, more in (
+        ((), {}),
+        (unequal(12, torch.float32, absent=1, seed=1), {"include_batch": True, "reduction": "class_mean"}),
+        (unequal(12, torch.float32, absent=3, seed=2), {}),
+    ):
+        if case.needs_views and contrasts and not more:
+            continue  # the spread loss refuses contrasts without the batch
+        known = [one.double() if one.is_floating_point() else one for one in contrasts]
+        truth = results(case, z.double(), labels, *known, backend="dense", **options, **more)
+        candidate = results(case, z, labels, *contrasts, backend="triton", **options, **more)
+        assert_close(candidate, truth, 1e-6 / temperature)
+
+
+@pytest.mark.parametrize(("dtype", "d", "slack"), [(torch.float32, 300, 1e-6), (torch.bfloat16, 24, 1e-3)])
+@pytest.mark.parametrize("bounded", [True, False])
+@pytest.mark.parametrize("case", KERNEL_LOSSES[:2], ids=repr)
+def test_classes_that_compete_alike_by_other_kernels(case, bounded, dtype, d, slack):
+    """Wide rows, half precision; a temperature that is a number promises |s| ≤ 32, or does not."""
+    z, labels = unequal(d, dtype, absent=2)
+    temperature, found = 0.1 if bounded else 0.01, []
+    for backend, rows in (("dense", z.double()), ("triton", z)):
+        rows = rows.requires_grad_()
+        value = case.call(rows, labels, temperature=temperature, class_balanced=True, backend=backend)
+        found.append([value.detach(), *torch.autograd.grad(value, rows)])
+    assert_close(found[1], found[0], slack / temperature)
+
+
 @pytest.mark.parametrize("temperature", [0.1, 0.01])
 @pytest.mark.parametrize("case", KERNEL_LOSSES, ids=repr)
 def test_bounded_and_unbounded_logits(case, temperature):

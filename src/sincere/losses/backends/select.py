@@ -160,8 +160,6 @@ def why_no_kernels(pairs: Pairs, widest: int | None = WIDEST_FOR_KERNELS) -> str
         return OWN_SIMILARITY
     if pairs.relation.kind != "classes":
         return "kernels sort by class, and these labels are no single classes"
-    if pairs.relation.negative_bias is not None:
-        return "kernels take every negative alike, and class_balanced=True weighs them"
     if pairs.relation.usable.ndim != 1:
         return "kernels know classes, not masks of pairs"
     if pairs.anchors.dtype == torch.float64:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 import torch
+import torch.nn.functional as F
 import triton
 from torch import Tensor
 
@@ -135,7 +136,8 @@ def forward(problem: Problem, wanted: Collection[Statistic]) -> Saved:
         return saved
     how = Precision.named(problem.precision, problem.bounded)
     rows, columns = sides(anchors, problem.contrasts, relation, how)
-    totals = launch_statistics(rows, columns, anchors.shape[1], problem.margin, bounded, wanted, how)
+    bias = _ordered_bias(relation, columns)
+    totals = launch_statistics(rows, columns, bias, anchors.shape[1], problem.margin, bounded, wanted, how)
     lse_neg, lse_pos, sum_pos, softplus, sigma = totals
     lse_neg, lse_pos, sum_pos = lse_neg * LN2, lse_pos * LN2, sum_pos * LN2
     n = rows.size
@@ -156,18 +158,31 @@ def forward(problem: Problem, wanted: Collection[Statistic]) -> Saved:
     return saved
 
 
+def _ordered_bias(relation: Relation, columns: Side) -> Tensor | None:
+    """What is added to a contrast's logits where it is a negative, in the contrasts' order; None where nothing is."""
+    bias = relation.negative_bias
+    return None if bias is None else padded(bias[columns.order].float(), 0.0)
+
+
 def launch_statistics(
-    rows: Side, columns: Side, dim: int, margin: float, bounded: bool, wanted: Collection[Statistic], how: Precision
+    rows: Side,
+    columns: Side,
+    bias: Tensor | None,
+    dim: int,
+    margin: float,
+    bounded: bool,
+    wanted: Collection[Statistic],
+    how: Precision,
 ) -> Tensor:
     """Five sums per row, (5, padded): lse_neg, lse_pos, Σ_P s in base 2; Σ_P softplus, Σ_P σ."""
     size = rows.rows.shape[0]
     out = torch.empty((5, size), dtype=torch.float32, device=rows.rows.device)
-    launch = statistics_launch(size, dim, bounded, wanted, how)
+    launch = statistics_launch(size, dim, bounded, wanted, how, balanced=bias is not None)
     unused = rows.places
     with on_device_of(out):
         launch(
             rows.rows, columns.rows, rows.places, columns.count, out, unused, unused, unused,
-            size, 0, margin / LN2, 1, 0, size,
+            unused if bias is None else bias / LN2, size, 0, margin / LN2, 1, 0, size,
         )  # fmt: skip
     return out
 
@@ -186,13 +201,14 @@ def backward(problem: Problem, saved: Saved, grads: Gradients) -> tuple[Tensor, 
         table[::2] *= scale
     else:
         scale = None
-    ordered = padded(table[:, rows.order].T, 0.0).T.contiguous()
+    bias = _ordered_bias(relation, columns)
+    own, others = _tables(table, rows, columns, bias, bounded)
+    balanced = bias is not None
     if contrasts is None:
-        own = _gradient_of(rows, rows, (ordered, ordered), "both", anchors, bounded, how, grads)
-        return own if scale is None else own / scale, None
-    nothing = ordered.new_zeros(7, columns.rows.shape[0])
-    as_anchor = _gradient_of(rows, columns, (ordered, nothing), "row", anchors, bounded, how, grads)
-    as_contrast = _gradient_of(columns, rows, (nothing, ordered), "column", contrasts, bounded, how, grads)
+        gradient = _gradient_of(rows, rows, (own, own), "both", anchors, bounded, how, grads, balanced)
+        return gradient if scale is None else gradient / scale, None
+    as_anchor = _gradient_of(rows, columns, (own, others), "row", anchors, bounded, how, grads, balanced)
+    as_contrast = _gradient_of(columns, rows, (others, own), "column", contrasts, bounded, how, grads, balanced)
     return (as_anchor, as_contrast) if scale is None else (as_anchor / scale, as_contrast / scale)
 
 
@@ -231,6 +247,18 @@ def coefficients(saved: Saved, grads: Gradients, margin: float, bounded: bool) -
     )
 
 
+def _tables(numbers: Tensor, rows: Side, columns: Side, bias: Tensor | None, bounded: bool) -> tuple[Tensor, Tensor]:
+    """Numbers of the anchors in their order, 0 for contrasts that are no anchors; below them where there is a bias each
+    contrast's weight as a negative, where `bounded`, or the bias in base 2."""
+    if bias is not None:
+        numbers = F.pad(numbers, (0, 0, 0, 1))
+    own = padded(numbers[:, rows.order].T, 0.0).T.contiguous()
+    others = own if rows is columns else own.new_zeros(len(own), columns.rows.shape[0])
+    if bias is not None:
+        others[-1] = bias.exp() if bounded else bias / LN2
+    return own, others
+
+
 def _gradient_of(
     rows: Side,
     columns: Side,
@@ -240,13 +268,14 @@ def _gradient_of(
     bounded: bool,
     how: Precision,
     grads: Gradients,
+    balanced: bool,
 ) -> Tensor:
     """The gradient of `rows`, back in the caller's order."""
     pulls = grads.mean_softplus is not None
     pushes = any(grad is not None for grad in (grads.lse_all, grads.lse_pos, grads.mean_pos))
     size, row_table, column_table = rows.rows.shape[0], *tables
     out = torch.empty(rows.rows.shape, dtype=torch.float32, device=like.device)
-    dim, forces = like.shape[1], Forces(bounded, anchors_on, how, pushes, pulls)
+    dim, forces = like.shape[1], Forces(bounded, anchors_on, how, pushes, pulls, balanced)
     with on_device_of(out):
         if out.shape[1] > padded_width(dim, how)[2]:
             wide = WideGradient(size, column_table.shape[1], dim, forces)

@@ -116,7 +116,7 @@ class Program:
             )  # fmt: skip
         self.statistics(
             ordered, ordered, places, places, numbers, labels, labels if weights is None else weights, result,
-            size, 4 * size, self.margin, plan.views, plan.ignore_label, n,
+            labels, size, 4 * size, self.margin, plan.views, plan.ignore_label, n,
         )  # fmt: skip
         return results
 

@@ -37,11 +37,19 @@ def store_sums(out_ptr, stride, rows, lse_neg, lse_pos, sum_pos, softplus, sigma
 
 
 @triton.jit
+def as_negatives(t, bias_ptr, columns, BALANCED: tl.constexpr):
+    """Logits of pairs that are negatives: where classes compete alike every contrast has a bias of its own."""
+    if BALANCED:
+        t += tl.load(bias_ptr + columns)[None, :]
+    return t
+
+
+@triton.jit
 def statistics_kernel(
-    a_ptr, c_ptr, place_ptr, count_ptr, out_ptr, label_ptr, weight_ptr, result_ptr,
+    a_ptr, c_ptr, place_ptr, count_ptr, out_ptr, label_ptr, weight_ptr, result_ptr, bias_ptr,
     stride, count_at, margin, views, ignore, n,
     D: tl.constexpr, DK: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-    BOUNDED: tl.constexpr, POSITIVES: tl.constexpr, SOFTPLUS: tl.constexpr,
+    BOUNDED: tl.constexpr, BALANCED: tl.constexpr, POSITIVES: tl.constexpr, SOFTPLUS: tl.constexpr,
     PRECISION: tl.constexpr, UPCAST: tl.constexpr, LOSS: tl.constexpr, WEIGHTED: tl.constexpr, REDUCTION: tl.constexpr,
 ):  # fmt: skip
     """For BM rows, one below the other in `out`: lse_neg, lse_pos and Σ_P t in base 2, and Σ_P softplus and Σ_P σ of
@@ -59,9 +67,11 @@ def statistics_kernel(
 
     for j in range(0, low, BN):
         t = product(a_ptr, a, first_row, c_ptr, j, D, DK, BM, BN, PRECISION, UPCAST)
+        t = as_negatives(t, bias_ptr, j + tl.arange(0, BN), BALANCED)
         neg, top_neg = add_exponentials(neg, top_neg, t, BOUNDED)
     for j in range(high, whole, BN):
         t = product(a_ptr, a, first_row, c_ptr, j, D, DK, BM, BN, PRECISION, UPCAST)
+        t = as_negatives(t, bias_ptr, j + tl.arange(0, BN), BALANCED)
         neg, top_neg = add_exponentials(neg, top_neg, t, BOUNDED)
     # Tiles with masks: the classes' own range, without the tiles that hold positives alone unless those are asked for;
     # then the last tile if it is not whole and lies behind that range.
@@ -73,8 +83,10 @@ def statistics_kernel(
         j = jump(low + step * BN, pure_low, left_out)
         j = tl.where(j < high, j, tail)
         t = product(a_ptr, a, first_row, c_ptr, j, D, DK, BM, BN, PRECISION, UPCAST)
-        positive, negative = pair_masks(start, end, own, j + tl.arange(0, BN), count)
-        neg, top_neg = add_exponentials(neg, top_neg, tl.where(negative, t, float("-inf")), BOUNDED)
+        columns = j + tl.arange(0, BN)
+        positive, negative = pair_masks(start, end, own, columns, count)
+        against = as_negatives(t, bias_ptr, columns, BALANCED)
+        neg, top_neg = add_exponentials(neg, top_neg, tl.where(negative, against, float("-inf")), BOUNDED)
         if POSITIVES:
             pos, top_pos = add_exponentials(pos, top_pos, tl.where(positive, t, float("-inf")), BOUNDED)
             sum_pos += tl.sum(tl.where(positive, t, 0.0), axis=1)
@@ -111,28 +123,49 @@ def statistics_kernel(
 
 
 @triton.jit
-def negative_gradient(t, e, row, row_lse, column, column_lse, BOUNDED: tl.constexpr, SIDES: tl.constexpr):
+def share_of_negatives(t, e, push, push_lse, weight, BOUNDED: tl.constexpr, BALANCED: tl.constexpr):
+    """∂L/∂s of negatives from the anchors of one side; where BALANCED, `weight` is of the contrasts on the other."""
+    if BALANCED:
+        if BOUNDED:
+            push = push * weight
+        else:
+            t += weight
+    return share_of_exponentials(t, e, push, push_lse, BOUNDED)
+
+
+@triton.jit
+def negative_gradient(t, e, row, column, BOUNDED: tl.constexpr, BALANCED: tl.constexpr, SIDES: tl.constexpr):
     """∂L/∂s of negatives, from the anchors among the rows, among the columns, or both."""
+    push, push_lse, weight = row
+    column_push, column_push_lse, column_weight = column
+    push, push_lse, weight = push[:, None], push_lse[:, None], weight[:, None]
+    column_push, column_push_lse = column_push[None, :], column_push_lse[None, :]
+    column_weight = column_weight[None, :]
     if SIDES == "row":
-        g = share_of_exponentials(t, e, row[:, None], row_lse[:, None], BOUNDED)
+        g = share_of_negatives(t, e, push, push_lse, column_weight, BOUNDED, BALANCED)
     elif SIDES == "column":
-        g = share_of_exponentials(t, e, column[None, :], column_lse[None, :], BOUNDED)
+        g = share_of_negatives(t, e, column_push, column_push_lse, weight, BOUNDED, BALANCED)
     elif BOUNDED:
-        g = e * (row[:, None] + column[None, :])
+        if BALANCED:
+            push, column_push = push * column_weight, column_push * weight
+        g = e * (push + column_push)
     else:
-        g = share_of_exponentials(t, e, row[:, None], row_lse[:, None], BOUNDED)
-        g += share_of_exponentials(t, e, column[None, :], column_lse[None, :], BOUNDED)
+        g = share_of_negatives(t, e, push, push_lse, column_weight, BOUNDED, BALANCED)
+        g += share_of_negatives(t, e, column_push, column_push_lse, weight, BOUNDED, BALANCED)
     return g
 
 
 @triton.jit
-def column_coefficients(ptr, stride, columns, BOUNDED: tl.constexpr):
-    """What the columns bring to their negatives; without a bound their log-sum-exp too."""
-    coefficient = tl.load(ptr + columns)
-    lse = coefficient
+def negative_numbers(ptr, stride, at, BOUNDED: tl.constexpr, BALANCED: tl.constexpr):
+    """push, its lse and weight of the samples `at`, as anchors and as negatives of others; what is not used is not
+    read."""
+    push = tl.load(ptr + at)
+    push_lse, weight = push, push
     if not BOUNDED:
-        lse = tl.load(ptr + stride + columns)
-    return coefficient, lse
+        push_lse = tl.load(ptr + stride + at)
+    if BALANCED:
+        weight = tl.load(ptr + 7 * stride + at)
+    return push, push_lse, weight
 
 
 @triton.jit
@@ -215,15 +248,15 @@ def gradient_kernel(
     x_ptr, factor_ptr, grad_ptr, radial_ptr, number_ptr, row_stride, column_stride, count_at,
     temperature, x_stride, n, dim,
     D: tl.constexpr, DK: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-    BOUNDED: tl.constexpr, SIDES: tl.constexpr, PUSH: tl.constexpr, PULL: tl.constexpr,
+    BOUNDED: tl.constexpr, BALANCED: tl.constexpr, SIDES: tl.constexpr, PUSH: tl.constexpr, PULL: tl.constexpr,
     PRECISION: tl.constexpr, UPCAST: tl.constexpr,
     RETURN: tl.constexpr, COSINE: tl.constexpr, LEARNED: tl.constexpr,
 ):  # fmt: skip
     """Σ_j ∂L/∂s_ij · column_j for BM rows; RETURN: as ∂L/∂embeddings, by `finish_rows`.
 
-    `row_ptr` and `column_ptr` hold seven numbers per anchor, one below the other (`coefficients` in triton_backend.py);
-    SIDES says which of the two are anchors. Each program owns its rows of the result, so nothing is added by two
-    programs at once.
+    `row_ptr` and `column_ptr` hold seven numbers per anchor, one below the other (`coefficients` in triton_backend.py),
+    and where BALANCED an eighth per contrast, its weight as a negative; SIDES says which of the two are anchors. Each
+    program owns its rows of the result, so nothing is added by two programs at once.
     """
     first_row = tl.program_id(0) * BM
     rows = first_row + tl.arange(0, BM)
@@ -233,22 +266,22 @@ def gradient_kernel(
     low, high = class_range(start, end, count, BN)
     whole = count // BN * BN
     a = load_tile(a_ptr, first_row, tl.arange(0, DK), D, BM, UPCAST)
-    row_neg, row_lse = tl.load(row_ptr + rows), tl.load(row_ptr + row_stride + rows)
+    row_negative = negative_numbers(row_ptr, row_stride, rows, BOUNDED, BALANCED)
     out = tl.zeros([BM, D], tl.float32)
 
     for j in range(0, low, BN):
         columns = j + tl.arange(0, BN)
         t, c = logits_and_columns(a_ptr, a, first_row, c_ptr, j, dims, D, DK, BM, BN, PRECISION, UPCAST)
-        column_neg, column_lse = column_coefficients(column_ptr, column_stride, columns, BOUNDED)
+        column_negative = negative_numbers(column_ptr, column_stride, columns, BOUNDED, BALANCED)
         e = exponential(t, BOUNDED)
-        g = negative_gradient(t, e, row_neg, row_lse, column_neg, column_lse, BOUNDED, SIDES)
+        g = negative_gradient(t, e, row_negative, column_negative, BOUNDED, BALANCED, SIDES)
         out = tl.dot(operand(g, c, PRECISION), c, out, input_precision=PRECISION)
     for j in range(high, whole, BN):
         columns = j + tl.arange(0, BN)
         t, c = logits_and_columns(a_ptr, a, first_row, c_ptr, j, dims, D, DK, BM, BN, PRECISION, UPCAST)
-        column_neg, column_lse = column_coefficients(column_ptr, column_stride, columns, BOUNDED)
+        column_negative = negative_numbers(column_ptr, column_stride, columns, BOUNDED, BALANCED)
         e = exponential(t, BOUNDED)
-        g = negative_gradient(t, e, row_neg, row_lse, column_neg, column_lse, BOUNDED, SIDES)
+        g = negative_gradient(t, e, row_negative, column_negative, BOUNDED, BALANCED, SIDES)
         out = tl.dot(operand(g, c, PRECISION), c, out, input_precision=PRECISION)
     row = anchor_numbers(row_ptr, row_stride, rows, PUSH, PULL)
     pure_low, pure_high = one_class_range(start, end, low, high, BN)
@@ -267,10 +300,10 @@ def gradient_kernel(
         columns = j + tl.arange(0, BN)
         t, c = logits_and_columns(a_ptr, a, first_row, c_ptr, j, dims, D, DK, BM, BN, PRECISION, UPCAST)
         positive, negative = pair_masks(start, end, own, columns, count)
-        column_neg, column_lse = column_coefficients(column_ptr, column_stride, columns, BOUNDED)
+        column_negative = negative_numbers(column_ptr, column_stride, columns, BOUNDED, BALANCED)
         column = anchor_numbers(column_ptr, column_stride, columns, PUSH, PULL)
         e = exponential(t, BOUNDED)
-        pushed = negative_gradient(t, e, row_neg, row_lse, column_neg, column_lse, BOUNDED, SIDES)
+        pushed = negative_gradient(t, e, row_negative, column_negative, BOUNDED, BALANCED, SIDES)
         pulled = positive_gradient(t, e, row, column, BOUNDED, SIDES, PUSH, PULL)
         g = tl.where(positive, pulled, tl.where(negative, pushed, 0.0))
         out = tl.dot(operand(g, c, PRECISION), c, out, input_precision=PRECISION)

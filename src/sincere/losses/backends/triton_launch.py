@@ -124,13 +124,23 @@ def padded_width(dim: int, how: Precision) -> tuple[int, int, int]:
 
 
 def statistics_launch(
-    size: int, dim: int, bounded: bool, wanted: Collection[Statistic], how: Precision, loss: FusedLoss | None = None
+    size: int,
+    dim: int,
+    bounded: bool,
+    wanted: Collection[Statistic],
+    how: Precision,
+    loss: FusedLoss | None = None,
+    *,
+    balanced: bool = False,
 ) -> Launch:
-    """The statistics kernel for so many rows of a padded side, and the loss right behind it where one is given."""
+    """The statistics kernel for so many rows of a padded side, and the loss right behind it where one is given.
+
+    balanced: negatives have a bias, as classes compete alike.
+    """
     width, dk, _ = padded_width(dim, how)
     tile = statistics_tile(width, how.dtype, size)
     constants = {
-        "D": width, "DK": dk, "BM": tile.BM, "BN": tile.BN, "BOUNDED": bounded,
+        "D": width, "DK": dk, "BM": tile.BM, "BN": tile.BN, "BOUNDED": bounded, "BALANCED": balanced,
         "POSITIVES": bool({"lse_all", "lse_pos", "mean_pos"} & set(wanted)), "SOFTPLUS": "mean_softplus" in wanted,
         "PRECISION": how.input_precision, "UPCAST": interpreted(), "LOSS": None, "WEIGHTED": False, "REDUCTION": "none",
     }  # fmt: skip
@@ -148,12 +158,14 @@ class Forces:
     how: Precision
     pushes: bool  # of positives, where their log-sum-exp or mean is part of the loss
     pulls: bool
+    balanced: bool = False  # have negatives a weight, as classes compete alike
 
     def constants(self, width: int, taken: int, tile: Tile) -> dict[str, Any]:
         """Of a kernel that computes it for rows of this width, so much of them at a time, in the kernel's order."""
         return {
-            "D": width, "DK": taken, "BM": tile.BM, "BN": tile.BN, "BOUNDED": self.bounded, "SIDES": self.anchors_on,
-            "PUSH": self.pushes, "PULL": self.pulls, "PRECISION": self.how.input_precision, "UPCAST": interpreted(),
+            "D": width, "DK": taken, "BM": tile.BM, "BN": tile.BN, "BOUNDED": self.bounded,
+            "BALANCED": self.balanced, "SIDES": self.anchors_on, "PUSH": self.pushes, "PULL": self.pulls,
+            "PRECISION": self.how.input_precision, "UPCAST": interpreted(),
         }  # fmt: skip
 
 

@@ -5,9 +5,9 @@ import triton.language as tl
 
 from sincere.losses.backends.triton_kernels import (
     anchor_numbers,
-    column_coefficients,
     exponential,
     negative_gradient,
+    negative_numbers,
     positive_gradient,
 )
 from sincere.losses.backends.triton_tiles import class_places, class_range, in_precision, load_tile, pair_masks
@@ -17,12 +17,12 @@ from sincere.losses.backends.triton_tiles import class_places, class_range, in_p
 def pair_gradient_kernel(
     a_ptr, c_ptr, place_ptr, count_ptr, row_ptr, column_ptr, pair_ptr, first, row_stride, column_stride, count_at,
     D: tl.constexpr, DK: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-    BOUNDED: tl.constexpr, SIDES: tl.constexpr, PUSH: tl.constexpr, PULL: tl.constexpr,
+    BOUNDED: tl.constexpr, BALANCED: tl.constexpr, SIDES: tl.constexpr, PUSH: tl.constexpr, PULL: tl.constexpr,
     PRECISION: tl.constexpr, UPCAST: tl.constexpr,
 ):  # fmt: skip
     """∂L/∂s of one tile of pairs, rows from `first` on against columns; 0 for those that are no pairs.
 
-    `row_ptr` and `column_ptr` hold seven numbers per anchor, as in `gradient_kernel`.
+    `row_ptr` and `column_ptr` hold seven numbers per anchor, or eight, as in `gradient_kernel`.
     """
     own_row = tl.program_id(0) * BM
     j = tl.program_id(1) * BN
@@ -36,10 +36,10 @@ def pair_gradient_kernel(
     count = tl.load(count_ptr + count_at)
     start, end, own = class_places(place_ptr, row_stride, rows)
     low, high = class_range(start, end, count, BN)
-    row_neg, row_lse = tl.load(row_ptr + rows), tl.load(row_ptr + row_stride + rows)
-    column_neg, column_lse = column_coefficients(column_ptr, column_stride, columns, BOUNDED)
+    row_negative = negative_numbers(row_ptr, row_stride, rows, BOUNDED, BALANCED)
+    column_negative = negative_numbers(column_ptr, column_stride, columns, BOUNDED, BALANCED)
     e = exponential(t, BOUNDED)
-    g = negative_gradient(t, e, row_neg, row_lse, column_neg, column_lse, BOUNDED, SIDES)
+    g = negative_gradient(t, e, row_negative, column_negative, BOUNDED, BALANCED, SIDES)
     if (j + BN > count) | ((j + BN > low) & (j < high)):
         positive, negative = pair_masks(start, end, own, columns, count)
         row = anchor_numbers(row_ptr, row_stride, rows, PUSH, PULL)
