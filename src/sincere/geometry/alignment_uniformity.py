@@ -34,11 +34,11 @@ class GaussianPotential:
         self.total = torch.zeros((), dtype=torch.float64, device=rows.rows.device)
 
     def fresh(self) -> "GaussianPotential":
-        """With a sum of zero."""
+        """Another one, with a sum of zero."""
         return GaussianPotential(self.rows, self.t)
 
     def join(self, other: "GaussianPotential") -> None:
-        """With another's sum."""
+        """Add another one's sum."""
         self.total += other.total
 
     def add(self, tile: Tile) -> None:
@@ -66,11 +66,11 @@ class DistancePowers:
         self.total = torch.zeros((), dtype=torch.float64, device=rows.rows.device)
 
     def fresh(self) -> "DistancePowers":
-        """With a sum of zero."""
+        """Another one, with a sum of zero."""
         return DistancePowers(self.rows, self.power)
 
     def join(self, other: "DistancePowers") -> None:
-        """With another's sum."""
+        """Add another one's sum."""
         self.total += other.total
 
     def add(self, tile: Tile) -> None:

@@ -18,7 +18,7 @@ from sincere.losses.options import settings_from
 from sincere.losses.pairs import make_pairs
 from sincere.nearest.precision import full_precision
 
-# By how much a cosine must lie above the threshold to count as pushed apart: what float32 cannot tell from it is not.
+# A cosine counts as pushed apart only if it exceeds the threshold by this much, which float32 can tell.
 ROUNDING = 8 * torch.finfo(torch.float32).eps
 COLDEST = 1 / 32  # down to here e^s and e^lse · e^(−s) fit float32 for any number of samples
 
@@ -57,11 +57,11 @@ class ExponentialSums:
         self.negatives = torch.zeros_like(self.positives)
 
     def fresh(self) -> "ExponentialSums":
-        """With sums of zero."""
+        """Another one, with sums of zero."""
         return ExponentialSums(self.rows, self.temperature)
 
     def join(self, other: "ExponentialSums") -> None:
-        """With another's sums."""
+        """Add another one's sums."""
         self.positives += other.positives
         self.negatives += other.negatives
 
@@ -83,7 +83,7 @@ class ExponentialSums:
 
 
 class PositivePairs:
-    """Second pass: what each same-class pair is to its two anchors, once their sums are known."""
+    """Second pass: what each same-class pair adds to the values of its two anchors, whose sums are known by now."""
 
     def __init__(self, rows: Directions, temperature: float, threshold: Tensor, lse_neg: Tensor | None) -> None:
         self.rows, self.temperature = rows, temperature
@@ -95,11 +95,11 @@ class PositivePairs:
         self.softplus = [torch.zeros_like(threshold) for _ in self.margins]
 
     def fresh(self) -> "PositivePairs":
-        """With sums of zero."""
+        """Another one, with sums of zero."""
         return PositivePairs(self.rows, self.temperature, *self.given)
 
     def join(self, other: "PositivePairs") -> None:
-        """With another's sums."""
+        """Add another one's sums."""
         self.repelled += other.repelled
         for mine, theirs in zip(self.softplus, other.softplus, strict=True):
             mine += theirs

@@ -29,9 +29,9 @@ def neural_collapse(
 ) -> NeuralCollapse:
     """How far a set, and the linear head that reads it, have collapsed.
 
-    NC1 tr(Σ_W Σ_B⁺)/K, with Σ_W the mean over samples of (h − μ_c)(h − μ_c)ᵀ and Σ_B = MᵀM/K. NC2 the rows of M have
-    one norm and one angle, the widest that K vectors can have. NC3 the head's weights are M but for a scale. NC4 the
-    head answers as the nearest class mean does. Classes without samples are left out.
+    NC1 is tr(Σ_W Σ_B⁺)/K, with Σ_W the mean over samples of (h − μ_c)(h − μ_c)ᵀ and Σ_B = MᵀM/K. NC2 measures whether
+    the rows of M have one norm and one angle, the widest that K vectors can have; NC3, whether the head's weights are M
+    up to a scale; NC4, whether the head predicts the nearest class mean. Classes without samples are left out.
 
     Args:
         found: the samples.

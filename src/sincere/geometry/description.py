@@ -1,4 +1,4 @@
-"""Everything this package can say of one set, in one record and, where pairs are concerned, in one pass."""
+"""All figures of this package for one set: one record, and one pass over all pairs."""
 
 from collections.abc import Callable, Iterator
 

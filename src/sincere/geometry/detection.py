@@ -1,4 +1,4 @@
-"""Out-of-class detection: can samples of classes that were never seen be told from those that were?"""
+"""Out-of-class detection: can samples of unseen classes be told from samples of known ones?"""
 
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
@@ -33,14 +33,15 @@ def out_of_class(
 ) -> OutOfClass:
     """Score every sample by how close it is to the known classes, and see whether `other` scores lower.
 
-    AUROC is the chance that a sample of `found` scores above one of `other`, ties half; FPR at 95 % is the share of
-    `other` at or above the score that 95 % of `found` reach (of ties, the higher threshold that still lets 95 % pass).
-    Intervals come from drawing both sets again.
+    AUROC is the chance that a sample of `found` scores above one of `other`; ties count half. FPR at 95 % is the share
+    of `other` at or above the score that 95 % of `found` reach (with ties, the highest threshold that still lets 95 %
+    pass). Intervals come from resampling both sets.
 
     Args:
         found: samples of the known classes.
         other: samples of none of them, such as another data set's, embedded by the same model.
-        train: what the known classes are learned from; without it `found`, no sample being part of its own score.
+        train: samples from which the known classes are learned; without it, `found`, each sample left out of its own
+            score.
         score: "nearest_mean", the largest cosine with a class mean; "knn", the cosine of the k-th nearest sample (Sun
             et al. 2022, arXiv:2204.06507, which takes the distance).
         k: for "knn"; no more than there are samples.
@@ -75,7 +76,7 @@ def out_of_class(
 
 @full_precision()
 def _mean_scores(queries: EmbeddingSet, known: EmbeddingSet, *, leave_out: bool) -> Tensor:
-    """The largest cosine with the mean of a known class, without the sample itself where it is one of them."""
+    """The largest cosine with the mean of a known class, leaving the sample itself out of its class's mean."""
     sums = class_sums(unit_rows(known.embeddings), known.labels, classes=len(known.class_names))
     counts = torch.bincount(known.labels, minlength=len(known.class_names))
     empty = counts == 0
@@ -95,7 +96,7 @@ def _mean_scores(queries: EmbeddingSet, known: EmbeddingSet, *, leave_out: bool)
 
 @full_precision()
 def _kth_cosine(queries: EmbeddingSet, gallery: EmbeddingSet | None, k: int) -> Tensor:
-    """The cosine of the k-th nearest; without a gallery among the other queries."""
+    """The cosine of the k-th nearest sample of the gallery; without a gallery, of the other queries."""
     there = None if gallery is None else gallery.embeddings
     return torch.cat([cosines.topk(k, dim=1).values[:, -1] for _, cosines in cosine_tiles(queries.embeddings, there)])
 
@@ -165,7 +166,7 @@ def _drawn(ranked: RankedScores, mine: int, others: int, *, draws: int, seed: in
 
 
 def _in_step(first: Iterator[Tensor], second: Iterator[Tensor], most: int = 64) -> Iterator[tuple[Tensor, Tensor]]:
-    """Two streams of draws, which come in pieces of different length, in pieces of one length."""
+    """Two streams of draws, whose pieces differ in length, cut into pieces of the same length."""
     held = [torch.empty(0, device="cpu"), torch.empty(0, device="cpu")]
     streams = (first, second)
     while True:

@@ -39,7 +39,7 @@ def directions_of(found: EmbeddingSet) -> Directions:
 
 
 def vectors_on(found: EmbeddingSet, on: Vectors) -> Tensor:
-    """Embeddings as unit vectors, whose length no loss has seen; or features as they are, which a head reads so."""
+    """Embeddings as unit vectors, because losses ignore their length; or features as they are, as a head reads them."""
     check_choice("on", on, get_args(Vectors))
     vectors = vectors_of(found, on)
     return unit_rows(vectors) if on == "embeddings" else vectors
@@ -78,7 +78,7 @@ def class_means(embeddings: Tensor, labels: Tensor, *, classes: int) -> Tensor:
 
 
 def check_not_empty(found: EmbeddingSet) -> None:
-    """Most figures are means."""
+    """Refuse an empty set: most figures are means."""
     check_is_set("what geometry measures", found)
     if len(found) == 0:
         raise InputError(f"geometry needs at least one sample: {found.name!r} is empty.")

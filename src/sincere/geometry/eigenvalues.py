@@ -18,7 +18,7 @@ def spectrum(found: EmbeddingSet) -> Spectrum:
     """Eigenvalues λ of the covariance of the unit embeddings, and three readings of how many matter.
 
     The effective rank is exp(−Σ p log p), p = λ/Σλ: Roy and Vetterli 2007, "The effective rank", Section 2, for the
-    covariance matrix, whose singular values the λ are. Of K collapsed classes at a regular simplex all three are K − 1.
+    covariance matrix, whose singular values the λ are. For K collapsed classes at a regular simplex, all are K − 1.
     """
     check_not_empty(found)
     values = _eigenvalues(unit_rows(found.embeddings))
@@ -29,7 +29,7 @@ def spectrum(found: EmbeddingSet) -> Spectrum:
         rank = float(torch.special.entr(shares).sum().exp())
         ratio = float(1 / shares.square().sum())
         summed = shares.cumsum(0)
-        # A share that ten digits cannot tell from the wanted one is there.
+        # A share that equals the wanted one to ten digits counts as reached.
         dims = {percent: 1 + int((summed < percent / 100 - 1e-10).sum()) for percent in SHARES}
     return Spectrum(tuple(values.tolist()), rank, ratio, dims)
 

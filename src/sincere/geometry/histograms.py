@@ -32,11 +32,11 @@ class HistogramCounts:
         self.middle = rows.rows.new_full((), bins / 2)
 
     def fresh(self) -> "HistogramCounts":
-        """Without counts."""
+        """Another one, without counts."""
         return HistogramCounts(self.rows, self.bins)
 
     def join(self, other: "HistogramCounts") -> None:
-        """With another's counts."""
+        """Add another one's counts."""
         self.within += other.within
         self.between += other.between
 
@@ -59,7 +59,7 @@ class HistogramCounts:
             self._add_by_row_class(self.between, numbers.T, tile.other)
 
     def _counts_of_one_class(self, numbers: Tensor, diagonal: bool) -> Tensor:
-        """Both directions of every pair: of a tile off the diagonal, twice what is there."""
+        """Counts of both directions of every pair: a tile off the diagonal counts twice."""
         counts = torch.bincount(numbers.flatten(), minlength=self.cells)
         return counts - torch.bincount(numbers.diagonal(), minlength=self.cells) if diagonal else 2 * counts
 
@@ -89,16 +89,16 @@ class HistogramCounts:
 def similarity_histograms(
     found: EmbeddingSet, *, bins: int = 100, sample: int | None = None, seed: int = 0
 ) -> SimilarityHistograms:
-    """Histograms over [−1, 1] of the cosine of all pairs of one class, and of all pairs of two.
+    """Histograms over [−1, 1] of the cosines of all pairs within a class, and of all pairs between two classes.
 
-    The overlap is Σ_b min(p_b, q_b), p and q the shares of the pairs in bin b: 0 where a threshold tells same-class
-    pairs from others without error, 1 where cosine says nothing.
+    The overlap is Σ_b min(p_b, q_b), with p and q the shares of the pairs in bin b: 0 if a threshold separates
+    same-class pairs from others without error, 1 if cosine says nothing.
 
     Args:
         found: the embeddings.
-        bins: as many of equal width.
-        sample: draw so many samples at random, without replacement, and take the pairs among those; the record says
-            so. None takes every pair.
+        bins: number of bins, all of equal width.
+        sample: number of samples to draw at random, without replacement; only their pairs are counted, and the record
+            says so. None takes every pair.
         seed: of that draw.
     """
     check_not_empty(found)
@@ -151,7 +151,7 @@ def overlap(counts: Tensor, others: Tensor) -> float | None:
 
 
 def _median(counts: Tensor, edges: Tensor) -> float | None:
-    """Where half of the pairs lie below, taking each bin's pairs as spread evenly over it."""
+    """The cosine below which half of the pairs lie, if each bin's pairs are spread evenly over it."""
     total = int(counts.sum())
     if total == 0:
         return None

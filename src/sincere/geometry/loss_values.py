@@ -1,5 +1,5 @@
-"""What each loss would say of a whole set: which pairs it pushes apart, how far it is from its floor, and how much
-information its value proves."""
+"""The losses on a whole set: which pairs each pushes apart, how far it is from its floor, and which KL divergence its
+value proves."""
 
 from collections.abc import Iterator
 from statistics import fmean
@@ -24,8 +24,8 @@ SET_LOSS_UP_TO = 2_048  # samples: beyond, its sums over subsets take minutes
 def repulsion(found: EmbeddingSet, *, temperature: float = 0.1) -> dict[str, float]:
     """The share of same-class pairs (t, p) that a loss pushes apart, ∂ℓ_t/∂s_tp > 0, each sample an anchor.
 
-    SupCon's derivative is softmax_A(s)_tp − 1/|P|, SINCERE Eq. 14, and is counted pair by pair. Of the
-    others every derivative is at most 0, whatever the embeddings, so their share is 0 without looking:
+    SupCon's derivative is softmax_A(s)_tp − 1/|P|, SINCERE Eq. 14, and its positive cases are counted pair by pair. The
+    derivatives of the other losses are at most 0 for any embeddings, so their share is 0 without counting:
 
         sincere         −σ(lse_N − s_tp)/|P|
         eps_supinfonce  −σ(lse_N + ε − s_tp)/|P|
@@ -33,22 +33,22 @@ def repulsion(found: EmbeddingSet, *, temperature: float = 0.1) -> dict[str, flo
         supcon_in       e^s_tp (1/Σ_A e^s − 1/Σ_P e^s), and the first sum holds all of the second
         set_nce         (π_p − 1)/|P|, π_p a probability
 
-    Where a class has collapsed to one point and its negatives are far, SupCon's two terms are equal but for rounding;
-    such a pair is not counted.
+    If a class has collapsed to one point and its negatives are far, SupCon's two terms are equal up to rounding; such a
+    pair is not counted.
     """
     check_not_empty(found)
     return repulsion_from(anchor_rows(directions_of(found), temperature))
 
 
 def repulsion_from(anchors: AnchorRows) -> dict[str, float]:
-    """The shares, once the pairs were counted."""
+    """The shares, from the counted pairs."""
     share = float(anchors.repelled.sum() / anchors.num_pos.sum().clamp(min=1))
     return {name: share if name == "supcon" else 0.0 for name in LOSSES}
 
 
 @full_precision()
 def kl_bounds(found: EmbeddingSet, *, temperature: float = 0.1) -> dict[str, float]:
-    """KL(p(x|class) ‖ p(x|other classes)) is at least this many nats: mean over its anchors of log|N| − SINCERE.
+    """A lower bound, in nats, of KL(p(x|class) ‖ p(x|other classes)): the mean of log|N| − SINCERE over its anchors.
 
     Source: SINCERE, Theorem 3. It cannot exceed log|N|, and a bound below 0 says nothing. A class without two samples,
     or without negatives, has none.
@@ -75,9 +75,9 @@ def loss_readings(
 ) -> dict[str, LossReading]:
     """Value and floor of every loss: over the whole set at once, or the mean over random batches.
 
-    A loss depends on how many positives and negatives an anchor meets, and so does its floor: to compare with training,
-    give the batch that it used. The floor is that of each batch as it is, with its classes in their numbers; the
-    excess is what is left to gain.
+    A loss depends on how many positives and negatives an anchor has, and so does its floor: to compare with training,
+    give the batch size of training. The floor is that of the batches as drawn, with their class sizes; the excess is
+    what can still be gained.
 
     Args:
         found: the embeddings.

@@ -37,10 +37,10 @@ def sample_margins(found: EmbeddingSet) -> Tensor:
 
 @full_precision()
 def class_margins(found: EmbeddingSet, *, draws: int = 1000, seed: int = 0) -> ClassMargins:
-    """The mean margin of each class, with a 95 % bootstrap interval over its samples, the means taken as they are.
+    """The mean margin of each class, with a 95 % bootstrap interval over its samples; class means are not resampled.
 
-    A sample is left out of its own class's mean: otherwise it would be close to it for being in it. A negative margin
-    is a sample that the nearest class mean gets wrong.
+    A sample is left out of its own class's mean, because otherwise it would be closer to it than a new sample. A
+    negative margin means that the nearest class mean is another class's.
     """
     check_not_empty(found)
     classes = len(found.class_names)

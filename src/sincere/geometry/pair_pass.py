@@ -45,16 +45,16 @@ class Tile:
 
 
 class Listener(Protocol):
-    """What adds something up over all tiles."""
+    """Anything that adds up something over all tiles."""
 
     def add(self, tile: Tile) -> None:
-        """Take what is wanted from one tile, leaving its cosines as they are."""
+        """Add up one tile; its cosines must not be changed."""
 
     def fresh(self) -> Self:
-        """One of its kind that has heard nothing yet."""
+        """Another one of the same kind that has added up nothing yet."""
 
     def join(self, other: Self) -> None:
-        """Take in what another of its kind has added up."""
+        """Add what another one of the same kind has added up."""
 
 
 def tiles(rows: Directions, *, within_only: bool = False, part: int = 0, parts: int = 1) -> Iterator[Tile]:

@@ -144,7 +144,7 @@ class HeadRobustness:
 
 @dataclass(frozen=True)
 class OutOfClass:
-    """Can samples of classes that are not there be told by how far they are from those that are?"""
+    """Can samples of unknown classes be told by their distance from the known classes?"""
 
     name: str
     other: str

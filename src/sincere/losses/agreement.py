@@ -1,7 +1,8 @@
-"""Before embeddings travel between processes: does every process bring what fits the others?
+"""Check, before embeddings are gathered, that all processes pass arguments that fit together.
 
 A collective of tensors that do not match, or a backward pass that only some processes run, hangs or mixes up numbers.
-So each process tells the others in one short message what it brings, and where they differ all of them stop, in words.
+So each process sends the others one short message about its arguments, and if they differ, all processes raise an
+error that names the difference.
 """
 
 from collections.abc import Iterator
@@ -32,8 +33,8 @@ LEARNED = (
     " One that is learned drifts apart unless its gradient is averaged: make the loss a part of the model that DDP "
     "wraps, or wrap it too."
 )
-NO_NUMBER = 10**12  # for a temperature that has run away
-NOTHING = -1  # where there are no contrasts, nothing is to be said of them
+NO_NUMBER = 10**12  # for a temperature that is not positive and finite
+NOTHING = -1  # in place of every fact about contrasts where there are none
 
 
 class Fact(NamedTuple):
@@ -50,8 +51,8 @@ class Fact(NamedTuple):
 
 
 class Temperature(Fact):
-    """As millionths of its logarithm. Copies that are learned alike may differ by rounding; those that drift apart
-    differ by more sooner or later."""
+    """The temperature as millionths of its logarithm. Copies that are learned in the same way may differ by rounding;
+    copies that drift apart sooner or later differ by more."""
 
     @classmethod
     def of(cls, temperature: float | Tensor) -> "Temperature":
@@ -66,9 +67,9 @@ class Temperature(Fact):
 def rows_of_all(
     embeddings: Tensor, labels: Tensor, contrasts: tuple[Tensor, Tensor] | None, settings: Settings
 ) -> tuple[list[int], list[int]]:
-    """How many embeddings, and how many contrasts, each process brings; refused unless the rest is alike.
+    """How many embeddings, and how many contrasts, each process passes; raises an error if anything else differs.
 
-    Of this process alone where nothing is gathered.
+    Without `gather`, the numbers of this process alone.
     """
     rows = [embeddings.shape[0], 0 if contrasts is None else contrasts[0].shape[0]]
     if not settings.gather or world_size() == 1:
@@ -85,7 +86,7 @@ def rows_of_all(
 
 
 def _named(number: int, numbers: list[int]) -> str:
-    """Which processes said so, the first few of them."""
+    """The first few processes that sent this number."""
     processes = [str(at) for at, said in enumerate(numbers) if said == number]
     return " and ".join(processes[:3]) + (" and others" if len(processes) > 3 else "")
 

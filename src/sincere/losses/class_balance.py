@@ -1,13 +1,13 @@
-"""Classes that compete alike, however many samples each has: `class_balanced=True`.
+"""Classes that compete with the same weight, however many samples each has: `class_balanced=True`.
 
 With C classes among m contrasts every class counts as m/C samples, the size that all would have if they were equal:
 
     Σ_N e^s   becomes   Σ_{c ≠ y_t} (m/C) mean_{j ∈ c} e^{s_tj}
     Σ_P e^s   becomes   (m/C − 1) mean_{p ∈ P} e^{s_tp}          (m/C where the anchor is not among the contrasts)
 
-Classes of one size weigh what they did. The first line is a bias of log (m/C)/n_c on the logits of negatives, which
-backends add; the second one concerns losses with positives in the denominator, and is put together here. With
-reduction="class_mean" the loss is then least at the regular simplex whatever the sizes of the classes
+If all classes have the same size, nothing changes. The first line is a bias of log (m/C)/n_c on the logits of
+negatives, which backends add. The second line concerns losses with positives in the denominator, and is computed here.
+With reduction="class_mean", the loss is least at the regular simplex whatever the sizes of the classes
 (docs/theory.md has the proof).
 """
 
@@ -29,17 +29,17 @@ def balanced(relation: Relation, dtype: torch.dtype) -> Relation:
 
 
 def statistics_wanted(combination: Combination) -> Collection[Statistic]:
-    """What a balanced loss is made of: the sum over all is put together from positives and negatives."""
+    """The statistics that a balanced loss needs: it computes lse_all from those of positives and negatives."""
     if not combination.lse_all:
         return combination.wanted
     return {*combination.wanted, "lse_pos", "lse_neg"} - {"lse_all"}
 
 
 def per_anchor_balanced(combination: Combination, stats: RowStatistics, relation: Relation) -> Tensor:
-    """ℓ of every anchor; meaningless where there is no positive.
+    """ℓ of every anchor; meaningless for an anchor without a positive.
 
-    lse_all = own + softplus(lse_neg − own), own = lse_pos + log w with the weight w of a positive. The terms in
-    lse_pos are added up before they are differentiated: of L_in nothing is left of them.
+    lse_all = own + softplus(lse_neg − own), own = lse_pos + log w with the weight w of a positive. The coefficients of
+    lse_pos are added up before anything is differentiated: for L_in they cancel.
     """
     c = combination
     if not c.lse_all:
@@ -54,7 +54,7 @@ def per_anchor_balanced(combination: Combination, stats: RowStatistics, relation
 
 
 def _class_sizes(relation: Relation, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """For each contrast the size of its class among those that are usable, at least 1; and m/C."""
+    """For each contrast, how many usable contrasts its class has, at least 1; and m/C."""
     ids, usable = compact_ids(relation.contrast), relation.usable.to(dtype)
     totals = torch.zeros_like(usable).index_add(0, ids, usable)
     classes = (totals > 0).sum().clamp(min=1)

@@ -1,11 +1,11 @@
-"""Are samples of one class more alike than others? In time and memory linear in the batch."""
+"""Are samples of one class more alike than others? Answered in time and memory linear in the batch."""
 
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-SHUFFLES = 19  # labels that have nothing to do with the rows beat so many with a chance of one in twenty
+SHUFFLES = 19  # labels that have nothing to do with the rows beat this many shuffles with a chance of one in twenty
 CLEAR = 0.1  # a larger difference of the means needs no test
 
 
@@ -14,12 +14,12 @@ class ClassCosines:
     """Mean cosines of the pairs of a batch."""
 
     within: float  # of two rows of one class
-    between: float  # of two classes
-    related: bool  # to the labels, or might they as well stand in any other order?
+    between: float  # of two rows of different classes
+    related: bool  # are rows related to their labels, or would shuffled labels fit as well?
 
 
 def class_cosines(unit: Tensor, labels: Tensor) -> ClassCosines | None:
-    """Of unit rows (n, d) and their classes (n,); None where there are no pairs of both kinds."""
+    """The cosines of unit rows (n, d) with classes (n,); None unless there are pairs within and between classes."""
     _, members, counts = torch.unique(labels, return_inverse=True, return_counts=True)
     n, same = float(len(unit)), float(counts.square().sum())
     if same in (n, n * n):  # every row alone in its class, or all in one
@@ -37,7 +37,7 @@ def _own(unit: Tensor, members: Tensor, classes: int) -> Tensor:
 
 
 def _beats_shuffles(own: float, unit: Tensor, members: Tensor, classes: int) -> bool:
-    """Is it more than with labels in any other order? A permutation test, by the same orders each time."""
+    """Is `own` more than with shuffled labels? A permutation test, with the same shuffles each time."""
     generator = torch.Generator("cpu").manual_seed(0)
     orders = (
         torch.randperm(len(members), generator=generator, device="cpu").to(members.device) for _ in range(SHUFFLES)

@@ -48,7 +48,7 @@ def _by_definition(combination: Combination, labels: Tensor, settings: Settings,
 
 
 def _from_statistics(combination: Combination, batch: Batch, settings: Settings) -> Tensor:
-    """The general way: any batch, by any backend."""
+    """The general path: any batch, by any backend."""
     pairs = make_pairs(batch.embeddings, batch.labels, batch.contrast_embeddings, batch.contrast_labels, settings)
     if settings.class_balanced:
         stats = row_statistics(pairs, *statistics_wanted(combination), margin=combination.margin)

@@ -42,7 +42,7 @@ OF_MODULES = (
 
 
 def remembers_options(init: Callable[P, None]) -> Callable[P, None]:
-    """Make a constructor of one that only declares options: what is given is checked and remembered, and the signature
+    """Turn an `__init__` that only declares options into one that checks and remembers those given, and whose signature
     shows all of them."""
     signature = signature_with_options(init)
     standing = [p for p in signature.parameters.values() if p.name != "weights"]
@@ -104,7 +104,7 @@ class ContrastiveLoss(nn.Module):
             self.similarity = settings.similarity
 
     def check_own(self, settings: Settings) -> None:
-        """What this loss asks of its options beyond what every loss does: its function's own check."""
+        """Check what this loss alone requires of its options: subclasses call their function's own check."""
 
     @property
     def temperature(self) -> float | Tensor:

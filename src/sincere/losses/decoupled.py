@@ -23,7 +23,7 @@ def decoupled(
 
     .. math:: \ell_t = \log \sum_{j \in N} e^{s_{tj}} - \frac{1}{|P|} \sum_{p \in P} s_{tp}
 
-    Source: Yeh et al., 2022, arXiv 2110.06848, Eq. 6, with the mean over positives of a supervised batch.
+    Source: Yeh et al., 2022, arXiv 2110.06848, Eq. 6, with the mean over all positives of an anchor.
     Conventions: as :func:`sincere`; the value can be negative. An anchor without negatives has no denominator, so
     it carries no loss either: a batch of one class gives 0.
     """

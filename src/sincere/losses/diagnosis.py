@@ -30,14 +30,14 @@ EPSILON = 0.25  # the margin at which ε-SupInfoNCE is read, its function's defa
 
 @dataclass(frozen=True)
 class LossReading:
-    """One loss on one batch. The floor is its value at the regular simplex; None where there is no such thing."""
+    """One loss on one batch. The floor is its value at the regular simplex; None if the loss has no floor."""
 
     value: float
     floor: float | None
 
     @property
     def excess(self) -> float | None:
-        """How much is left to gain."""
+        """Value above the floor: how much can still be gained."""
         return None if self.floor is None else self.value - self.floor
 
 
@@ -45,7 +45,7 @@ class LossReading:
 class Diagnosis:
     """Everything `diagnose` found; print it to read it."""
 
-    samples: int  # rows: views of one sample count each
+    samples: int  # rows: every view counts as one
     dim: int
     temperature: float
     class_counts: dict[int, int]  # of labelled rows
@@ -121,15 +121,15 @@ def diagnose(
         temperature: the losses' temperature.
         similarity: the losses' similarity.
         ignore_label: the label of unlabelled samples.
-        set_loss: read the set loss too, the dearest of them.
+        set_loss: compute the set loss too, the most expensive one.
     """
     settings = settings_from(
         {"temperature": temperature, "similarity": similarity, "ignore_label": ignore_label, "reduction": "mean"}
     )
     check_embeddings("embeddings", embeddings, labels)
     _check_single_classes(labels)
-    # What is counted compares a logit with a log-sum-exp: kernels that computed the latter in fewer digits would see
-    # half of a collapsed class pushed apart.
+    # Counting pushed pairs compares a logit with a log-sum-exp: if kernels computed the latter in fewer digits, half of
+    # the pairs of a collapsed class would count as pushed apart.
     with full_precision(embeddings), without_tf32():
         pairs = make_pairs(in_full_precision(embeddings), labels, None, None, settings)
         rows = _read_rows(pairs, set_loss)
@@ -189,8 +189,8 @@ def _read_rows(pairs: Pairs, set_loss: bool) -> dict[str, Tensor]:
 def _repelled_by_supcon(pairs: Pairs, threshold: Tensor) -> Tensor:
     """How many positives of each anchor have softmax_A(s) > 1/|P|, that is s > lse_all − log|P| (Eq. 14).
 
-    By more than rounding: where a class has collapsed to a point the two sides agree but for what negatives add, and
-    the last digit would decide.
+    The excess must be more than rounding: for a class that has collapsed to a point, the two sides differ only by what
+    the negatives add, and the last digit would decide.
     """
     threshold = threshold + ROUNDING * torch.finfo(threshold.dtype).eps * threshold.abs().clamp(min=1)
     counts = torch.zeros_like(threshold, dtype=torch.int64)
@@ -219,7 +219,7 @@ def _by_class(pairs: Pairs, rows: dict[str, Tensor]) -> tuple[dict[int, int], di
 def _loss_readings(
     pairs: Pairs, rows: dict[str, Tensor], classes: int, temperature: float | None
 ) -> dict[str, LossReading]:
-    """Values by the library's own mean; floors for cosine similarity, whose range they need."""
+    """Values by the library's own mean; floors for cosine similarity only, because they need its range."""
     has_positive = rows["num_pos"] > 0
     floors: dict[str, Tensor] = {}
     if temperature is not None and bool(has_positive.any()):
@@ -262,7 +262,7 @@ def _messages(found: Diagnosis) -> Iterator[str]:
 
 
 def _nothing_apart(found: Diagnosis) -> bool:
-    """Is SINCERE where equal logits have it, too? A falling SupCon passes its own such value with classes apart."""
+    """Does SINCERE, too, have its value for equal logits? SupCon can pass its own one while classes are apart."""
     labelled, sizes = found.samples - found.unlabelled, [size for size in found.class_counts.values() if size > 1]
     if not sizes:
         return False

@@ -1,9 +1,9 @@
-"""What value is good: each loss at the regular simplex, where training leads.
+"""The floor of each loss: its value at the regular simplex, where training leads.
 
 There all members of a class coincide and any two classes have cosine −1/(K−1), so a positive's logit exceeds a
-negative's by g = K/((K−1)τ). For a batch with as many of each class this is the least value possible (Graf et al.,
-2021, arXiv 2102.08817, Theorem 2 for SupCon); K ≤ d + 1 classes can reach it. A batch with unequal classes can go a
-little lower.
+negative's by g = K/((K−1)τ). For a batch with equally many samples of each class, this is the least value possible
+(Graf et al., 2021, arXiv 2102.08817, Theorem 2 for SupCon); K ≤ d + 1 classes can reach it. A batch with unequal
+classes can go a little lower.
 """
 
 import torch
@@ -37,7 +37,7 @@ def _set_floor(num_pos: Tensor, num_neg: Tensor, gap: float) -> Tensor:
     exchanges = int(torch.minimum(num_pos, num_neg).max())
     if exchanges == 0:
         return torch.zeros_like(num_pos)
-    # Once for every size of class: a row for every anchor would be anchors × exchanges numbers.
+    # Computed once for every class size: a row for every anchor would take anchors × exchanges numbers.
     sizes, which = torch.unique(torch.stack([num_pos, num_neg], dim=1), dim=0, return_inverse=True)
     k, n = sizes[:, :1], sizes[:, 1:]
     j = torch.arange(1 + exchanges, dtype=torch.float64, device=num_pos.device)

@@ -25,7 +25,7 @@ def rank() -> int:
 
 
 def numbers_of_all(numbers: list[int], device: torch.device) -> list[list[int]]:
-    """The same list of every process, in order of rank; one collective, and one wait."""
+    """The lists of all processes, equally long, in order of rank; takes one collective and one wait."""
     own = torch.tensor(numbers, dtype=torch.int64, device=device)
     found = [torch.empty_like(own) for _ in range(world_size())]
     dist.all_gather(found, own)
@@ -49,7 +49,7 @@ def sum_over_processes(value: Tensor) -> Tensor:
 
 
 def largest_of_all(values: Tensor) -> int:
-    """The largest of everybody's numbers from 0 on; one collective, and one wait."""
+    """The largest of all processes' non-negative numbers; takes one collective and one wait."""
     largest = values.max() if values.numel() else values.new_zeros(())
     dist.all_reduce(largest, op=dist.ReduceOp.MAX)
     return int(largest)
@@ -71,12 +71,12 @@ class _GatherRows(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        # As functions of their own, so that the second derivative goes through the processes too.
+        # By a differentiable function, so that a second derivative goes through the processes too.
         return torch.split(sum_over_processes(grads[0]), ctx.counts)[rank()], None
 
 
 class _SumOverProcesses(torch.autograd.Function):
-    """Its own derivative: everybody's value counts in everybody's sum."""
+    """This sum is its own derivative: the value of every process is part of the sum of every process."""
 
     @staticmethod
     def forward(value: Tensor) -> Tensor:

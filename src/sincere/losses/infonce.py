@@ -19,7 +19,7 @@ def infonce(
     contrast_embeddings: Tensor | None = None,
     **options: Unpack[LossOptions],
 ) -> Tensor:
-    r"""InfoNCE / NT-Xent: tell an anchor's other view from everybody else's views.
+    r"""InfoNCE / NT-Xent: tell an anchor's other view from the views of all other samples.
 
     .. math:: \ell_t = -\log \frac{e^{s_{tt'}}}{e^{s_{tt'}} + \sum_{j \in N} e^{s_{tj}}}
 
@@ -66,7 +66,7 @@ def infonce(
 
 
 def check_without_labels(settings: Settings) -> None:
-    """Refuse what is an option of labels."""
+    """Refuse options that concern labels."""
     if settings.ignore_label >= 0:
         raise OptionError(
             "ignore_label must be negative here: InfoNCE has no labels, and takes the samples' numbers 0, 1, 2, … for "

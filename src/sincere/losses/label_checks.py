@@ -1,4 +1,4 @@
-"""What labels that are no hard classes must look like: probabilities of classes, and numbers."""
+"""Checks of labels that are not class numbers: probabilities of classes, and numbers."""
 
 import torch
 from torch import Tensor

@@ -17,7 +17,7 @@ from sincere.types import Backend, Positives, Reduction, Similarity, SimilarityN
 
 
 class StandingOptions(TypedDict, total=False):
-    """Those of `LossOptions` that do not belong to one batch."""
+    """The options that do not belong to a single batch: all of `LossOptions` but `weights`."""
 
     temperature: float | Tensor
     reduction: Reduction
@@ -45,10 +45,10 @@ class LossOptions(StandingOptions, total=False):
     positives: how multi-hot labels make positives: "any" shared label, or weighed by "jaccard".
     weights: one non-negative weight per sample; weighs anchors.
     ignore_label: the label of unlabelled samples; they are no anchors.
-    ignored_as_negatives: let unlabelled samples serve as negatives of everybody, instead of
-        leaving them out altogether.
-    class_balanced: let classes compete alike, however many samples each has among the contrasts; with
-        reduction="class_mean" the optimum is then the regular simplex whatever the sizes of the classes.
+    ignored_as_negatives: let unlabelled samples serve as negatives of every anchor, instead of
+        leaving them out.
+    class_balanced: let all classes compete with the same weight, however many contrasts each has; with
+        reduction="class_mean", the optimum is the regular simplex whatever the sizes of the classes.
     include_batch: contrast with the batch *and* the given contrasts, not with the contrasts alone.
     gather: contrast with the embeddings of all processes of torch.distributed.
     check_finite: refuse NaN and infinity in the embeddings (makes a GPU wait).
@@ -104,7 +104,7 @@ class Settings:
         return self.temperature >= 1 / 32
 
 
-# Options of other implementations, and what there is in their place.
+# Options of other implementations, and what to use here instead.
 ELSEWHERE = {
     "base_temperature": "The value here is the equation's, without a factor temperature/base_temperature; "
     "sincere.compat.supcontrast.SupConLoss has it.",

@@ -1,4 +1,4 @@
-"""From what a caller passes to what a backend needs: rows, their relation, and nothing else.
+"""From the caller's arguments to what a backend needs: rows, their relation, and nothing else.
 
 After `make_pairs` there are no views, half-precision numbers, temperatures, processes or kinds of label left:
 only rows whose inner products are the logits s_ta = sim(z_t, z_a)/τ, and who is whose positive.
@@ -239,7 +239,7 @@ def _label_directions(labels: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _of_labelled(labels: Tensor) -> Tensor:
-    """Label rows with nothing in those of unlabelled samples, so that whatever else they hold makes no positive."""
+    """Label rows, with zeros in those of unlabelled samples, so that whatever else these hold makes no positive."""
     return labels.masked_fill((labels < 0).any(dim=1, keepdim=True), 0)
 
 

@@ -54,7 +54,7 @@ class LabelQueue(nn.Module):
 
     @torch.no_grad()
     def enqueue(self, embeddings: Tensor, labels: Tensor) -> None:
-        """Remember embeddings, (n, d) or (b, v, d), without their graph; of a batch beyond the size, its last rows."""
+        """Remember embeddings, (n, d) or (b, v, d), without their graph; of a batch too large, the last rows."""
         check_embeddings("embeddings", embeddings, labels)
         stacked = embeddings.shape[1] if embeddings.ndim == 3 else None
         check_labels("labels", labels, embeddings.shape[0], "embeddings", embeddings.device, views=stacked)

@@ -1,4 +1,4 @@
-"""Rank-N-Contrast: labels are numbers, and embeddings take the order of their distances."""
+"""Rank-N-Contrast: labels are numbers, and similarities are ordered as the distances between labels are."""
 
 from typing import Literal, Unpack, get_args
 
@@ -32,9 +32,9 @@ def rank_n_contrast(
     .. math:: \ell_t = \frac{1}{|A|} \sum_{j \in A} -\log \frac{e^{s_{tj}}}{\sum_{k \in S_{tj}} e^{s_{tk}}},
               \qquad S_{tj} = \{k \in A : |y_t - y_k| \ge |y_t - y_j|\}
 
-    Source: Zha et al., 2023, arXiv 2210.01189, Eq. 1 and 2. ties="spared" is ours: S_tj is j and what is *strictly*
-    farther, so that equal labels are never pushed apart, and the mean is over the j that anybody is farther than. On
-    one-hot rows, whose distances are 0 and 2, it is SINCERE.
+    Source: Zha et al., 2023, arXiv 2210.01189, Eq. 1 and 2. ties="spared" is ours: S_tj is j and the contrasts
+    that are *strictly* farther, so that equal labels are never pushed apart, and the mean is over those j for which
+    there are any. On one-hot rows, whose distances are 0 and 2, it is SINCERE.
     Conventions: as :func:`sincere`, but for labels: a label that is not finite (NaN) marks an unlabelled sample, which
     is no anchor and no contrast. The cost is O(n² log n) beside the logits.
     Differs from: the authors' code has similarity −‖a − b‖ and temperature 2, which is

@@ -1,4 +1,4 @@
-"""Who is a positive of whom: the one place where labels become pairs.
+"""Which contrasts are positives of which anchor: the only place where labels become pairs.
 
 For anchor t and contrast a, the weight w_ta ≥ 0 says how much a is a positive of t.
 A(t) = usable contrasts other than t itself, P(t) = {a ∈ A: w_ta > 0}, N(t) = {a ∈ A: w_ta = 0}.
@@ -37,7 +37,7 @@ class Relation:
     def from_arguments(
         cls, anchor: Tensor, contrast: Tensor, usable: Tensor, labelled: Tensor, kind: str, self_offset: int
     ) -> "Relation":
-        """What `arguments` took apart."""
+        """The relation with these `arguments`."""
         offset = None if self_offset == NO_SELF else self_offset
         return cls(cast(Kind, kind), anchor, contrast, usable, labelled, offset)
 
@@ -80,8 +80,8 @@ class Relation:
 
 
 def exchanged(labels: Tensor, ignore_label: int) -> Tensor:
-    """Labels in which unlabelled samples and the class LAST, if there is one, have each other's number: who is whose
-    positive stays the same, and a kernel's key of what takes no part means no class."""
+    """Labels in which unlabelled samples and the class LAST, if there is one, have swapped their numbers. Positives
+    stay the same, and no class has the number by which kernels sort rows that take no part."""
     return torch.where(labels == ignore_label, LAST, torch.where(labels == LAST, ignore_label, labels))
 
 

@@ -25,9 +25,9 @@ def unit_rows(embeddings: Tensor) -> Tensor:
 
 
 def zero_unless(takes_part: Tensor, rows: Tensor) -> Tensor:
-    """Rows with zeros in place of those that take no part, which then get a zero gradient whatever they hold.
+    """Replace rows that take no part by zeros, so that they get a zero gradient whatever they hold.
 
-    A mask behind the similarity would not do: a row with NaN has a derivative of NaN, and 0 · NaN is NaN.
+    A mask after the similarity would not be enough: a row with NaN has a derivative of NaN, and 0 · NaN is NaN.
     """
     return torch.where(takes_part.unsqueeze(1), rows, 0)
 
@@ -37,7 +37,7 @@ def inner_product_rows(
 ) -> tuple[Tensor, Tensor | None]:
     """Rows whose inner products are the similarities; `None` for contrasts that are the anchors' own rows.
 
-    `usable`, (m,), names the contrasts that take part, where not all do.
+    `usable`, (m,), says which contrasts take part; None means all of them.
     """
     if similarity == "cosine":
         return unit_rows(anchors), None if contrasts is None else unit_rows(contrasts)

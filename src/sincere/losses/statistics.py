@@ -1,4 +1,4 @@
-"""The few numbers per anchor that every loss is made of; a backend computes them.
+"""The few numbers per anchor of which most losses are made; a backend computes them.
 
 For anchor t with logits s_ta, positives P with weights w (1 unless labels weigh them), negatives N, A = P ∪ N:
 
@@ -33,7 +33,7 @@ class RowStatistics:
 
     @property
     def has_positive(self) -> Tensor:
-        """Also where the sum is NaN: soft labels that are no numbers must show, and not count as no positives."""
+        """Also True where the sum is NaN: NaN in soft labels must show in the loss, not count as no positives."""
         return ~(self.weight_sum <= 0)
 
 
@@ -67,7 +67,7 @@ class Combination:
 
     @classmethod
     def of_numbers(cls, numbers: list[float]) -> "Combination":
-        """What `numbers` gave."""
+        """The combination with these `numbers`."""
         names = [*get_args(Statistic), "log_positives", "constant", "margin"]
         return cls(**dict(zip(names, numbers, strict=False)), needs_negatives=bool(numbers[-1]))
 
@@ -89,7 +89,7 @@ def valid_anchors(combination: Combination, stats: RowStatistics) -> Tensor:
 
 
 def times(coefficient: float, values: Tensor) -> Tensor:
-    """Without an operation where there is nothing to multiply."""
+    """coefficient · values, without an operation if the coefficient is 1."""
     return values if coefficient == 1 else coefficient * values
 
 

@@ -44,8 +44,9 @@ def balancing_tilt(s: Tensor, members: Tensor, k: Tensor) -> Tensor:
         low = torch.where(excess < 0, tilt, low)
         high = torch.where(excess > 0, tilt, high)
         newton = tilt - excess / variance
-        # What is left may come from rounding the sum, which is k, or λ, by which the sum changes V times as much. Not
-        # from the number of elements: of a million float32, most of them next to 0, that would be half an element.
+        # The remaining excess may come from rounding the sum, which is k, or λ, which changes the sum by V times as
+        # much. The number of elements is no measure: for a million float32, most of them near 0, the tolerance would be
+        # half an element.
         enough = rounding * (k + variance * tilt.abs())
         inside = (newton > low) & (newton < high)
         moved = torch.where(inside, newton, (low + high) / 2)
@@ -89,8 +90,8 @@ def count_probability(p: Tensor, k: Tensor) -> Tensor:
 
         Pr[k] = (1/M) Σ_j e^{−ikθ_j} Π_a (1 − p_a + p_a e^{iθ_j}),   θ_j = 2πj/M, M > m.
 
-    So a graph serves any number of elements, and is short. It errs by some machine epsilons of 1, and at the balancing
-    tilt the probability is at least about 1/√m. With M odd no factor is zero, so that each has a logarithm.
+    So a compiled graph is short and serves any number of elements. The error is some machine epsilons of 1, and at the
+    balancing tilt the probability is at least about 1/√m. With M odd no factor is zero, so that each has a logarithm.
     """
     half = p.shape[1] // 2 + 1  # M = 2 half + 1: terms j and M − j are conjugates, and that of j = 0 is 1
     angle = torch.arange(1, half + 1, device=p.device).to(p.dtype) * (2 * pi / (2 * half + 1))

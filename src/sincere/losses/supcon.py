@@ -25,13 +25,13 @@ def supcon(
     form: Form = "out",
     **options: Unpack[LossOptions],
 ) -> Tensor:
-    r"""SupCon: each positive competes with everybody else, other positives included.
+    r"""SupCon: each positive competes with all other contrasts, other positives included.
 
     .. math:: \ell_t^{out} = \frac{1}{|P|} \sum_{p \in P} -\log \frac{e^{s_{tp}}}{\sum_{a \in A} e^{s_{ta}}}
               \qquad
               \ell_t^{in} = -\log \frac{\frac{1}{|P|} \sum_{p \in P} e^{s_{tp}}}{\sum_{a \in A} e^{s_{ta}}}
 
-    Source: Khosla et al., 2020, arXiv 2004.11362, Eq. 2 (out, the one that everybody uses) and Eq. 3 (in).
+    Source: Khosla et al., 2020, arXiv 2004.11362, Eq. 2 (out, the usual one) and Eq. 3 (in).
     Conventions: as :func:`sincere`. Identical embeddings within a class do not give 0 but about log |P|
     (:func:`sincere.diagnose` shows this floor): the other positives stay in the denominator.
     Differs from: the authors' code, which multiplies by τ/0.07 and takes the mean over all anchors

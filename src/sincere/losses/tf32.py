@@ -7,14 +7,15 @@ import torch
 
 
 def allows_tf32() -> bool:
-    """Torch's own setting, by the name that knows it however it was made: `torch.get_float32_matmul_precision` raises
-    where it was made by this one, and does not see that `without_tf32` has suspended it."""
+    """Whether torch's setting allows TF32. It is read by the name that is valid however it was set:
+    `torch.get_float32_matmul_precision` raises an error if it was set by this name, and does not see that
+    `without_tf32` has suspended it."""
     return bool(torch.backends.cuda.matmul.fp32_precision == "tf32")
 
 
 @contextmanager
 def without_tf32() -> Iterator[None]:
-    """All digits of every product while this lasts."""
+    """A context in which every float32 product has all its digits."""
     matmul = torch.backends.cuda.matmul
     before = matmul.fp32_precision
     matmul.fp32_precision = "ieee"

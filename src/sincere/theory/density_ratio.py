@@ -52,7 +52,7 @@ class DensityRatioFit(Record):
 
     @property
     def told_apart(self) -> bool:
-        """Is every positive above every negative? Then any steeper f is better, none is the best, and this is none."""
+        """Is every positive above every negative? Then a steeper f always has a lower loss: no f is best."""
         return self.fitted_value < TOLD_APART
 
     def __str__(self) -> str:
@@ -194,7 +194,7 @@ def _draw(
 def _function(
     family: Family, separation: float, generator: torch.Generator
 ) -> tuple[Callable[[Tensor], Tensor], list[Tensor]]:
-    """log f with its free numbers; it starts at 0, where f tells nothing."""
+    """log f with its free parameters; it starts at 0 everywhere."""
     if family == "quadratic":
         line = torch.zeros(2, dtype=torch.float64, requires_grad=True)
         return (lambda x: line[0] * x + line[1] * x.square()), [line]

@@ -70,8 +70,8 @@ class FitTimes:
 
 
 def fit_trend(loss: str, runs: Sequence[FitTime]) -> FitTrend:
-    """A line and a parabola for each seed. Shares of one seed have samples in common, and long runs vary more than
-    short ones, so that only the seeds are independent and alike: intervals are over them."""
+    """A line and a parabola for each seed. Runs of one seed share their samples, and long runs vary more than short
+    ones. Only the seeds are independent of each other and alike, so intervals are over seeds."""
     slopes, curvatures, left, total = [], [], 0.0, 0.0
     own = [run for run in runs if run.loss == loss]
     for seed in sorted({run.seed for run in own}):

@@ -2,9 +2,9 @@
 
 With the exact density ratio as critic the loss is known to be at least log(|N| + 1) − KL, a little more than the
 theorem says: with r the ratio and m the mean of r over the |N| + 1 samples in question,
-KL − (log(|N| + 1) − L) = E[m log m] over samples of the noise alone, which Jensen's inequality puts above 0. It falls
-as |N| grows. (The paper's proof replaces E log Σ r by log E Σ r, Eq. 30 and 31; that step goes the other way, and the
-theorem holds all the same.) Any other critic has a larger loss (Prop. 3.2), and so a lower bound.
+KL − (log(|N| + 1) − L) = E[m log m] over samples of the noise alone, which Jensen's inequality puts above 0. This
+gap falls as |N| grows. (The paper's proof replaces E log Σ r by log E Σ r, Eq. 30 and 31; that step goes the other
+way, and the theorem holds all the same.) Any other critic has a larger loss (Prop. 3.2), and so a lower bound.
 """
 
 import math

@@ -56,8 +56,8 @@ def simplex_value(
     reduction: Reduction = "mean",
     class_balanced: bool = False,
 ) -> float:
-    """The loss at the regular simplex with collapsed classes; the least value there is where classes are equal, and
-    with `class_balanced` and the mean over classes where they are not."""
+    """The loss at the regular simplex with collapsed classes. It is the least value possible if classes are equal, and
+    for unequal classes with `class_balanced` and the mean over classes."""
     check_choice("loss", name, LOSSES)
     check_choice("reduction", reduction, REDUCTIONS)
     members = torch.tensor([count for count in counts if count > 1])

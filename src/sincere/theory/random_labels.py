@@ -147,7 +147,7 @@ def _clusters(
     centres = separation * centres / centres.norm(dim=1, keepdim=True)
     labels = torch.arange(samples) % classes
     points = centres[labels] + torch.randn(samples, dim, dtype=torch.float64, generator=generator)
-    # The same order and the same new labels for every share, so that a larger share is more of the same.
+    # The order and the new labels are the same for every share, so that a larger share contains the smaller ones.
     order = torch.randperm(samples, generator=generator)
     drawn = torch.randint(classes, (samples,), generator=generator)
     chosen = order[: round(share * samples)]

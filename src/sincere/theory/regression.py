@@ -70,7 +70,7 @@ def t_quantile(freedom: int, level: float = 0.975) -> float:
 
 
 def needs_scipy() -> Any:
-    """The module of Student's t. Whoever will need an interval asks first: minutes of training are late to hear it."""
+    """The module of Student's t. Call this before training, so that a missing scipy is reported at once."""
     try:
         import scipy.stats
     except ImportError as error:

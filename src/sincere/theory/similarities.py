@@ -94,10 +94,10 @@ def similarity_optimum(
 ) -> SimilarityOptimum:
     """Minimise one loss under cosine, dot and euclidean similarity: on the sphere, and in the ball of radius one.
 
-    On the sphere −½‖a − b‖² = ⟨a, b⟩ − 1, and a constant cancels from every loss of the family: the three are one.
-    Without a bound on the norm, dot and euclidean have no minimum: a simplex that is stretched goes on gaining.
-    Of `starts` random starts each keeps the lowest value; in the ball, where a whole class can be caught at the centre,
-    the sphere's optimum is one more start.
+    On the sphere −½‖a − b‖² = ⟨a, b⟩ − 1, and a constant cancels from every loss of the family, so all three losses are
+    equal. Without a bound on the norm, dot and euclidean have no minimum: stretching a simplex always lowers the loss.
+    Each similarity keeps the lowest value of `starts` random starts. In the ball, a whole class can get stuck at the
+    centre, so the sphere's optimum is tried as one more start.
     """
     if not all(0 < scale < math.inf for scale in scales):
         raise OptionError(f"scales must be positive and finite: got {tuple(scales)}.")
@@ -153,10 +153,10 @@ def _on_sphere(found: SphereOptimum) -> SimilarityRow:
 
 
 def _difference_at(points: Tensor, loss: str, labels: Tensor, temperature: float) -> float:
-    """Between the similarities at the same points of the sphere: of the loss, and of its gradient along the sphere.
+    """How much loss and tangential gradient differ between the similarities at the same points of the sphere.
 
-    Not between the optima found: where many are equally good, as with six classes on the corners of an octahedron,
-    rounding decides which of them is.
+    They are not taken between the optima found: if many are equally good, as with six classes on the corners of an
+    octahedron, rounding decides which of them is found.
     """
     on_sphere = torch.nn.functional.normalize(points, dim=1)
     found = []

@@ -43,8 +43,8 @@ class SphereOptimum(Record):
 
     @property
     def balanced(self) -> bool:
-        """Whether every class counts alike: has as many points, or is made to weigh as much, as an anchor and as a
-        contrast. Only then is the value at the simplex a lower bound."""
+        """Whether all classes have the same size, or the same weight as anchors and as contrasts. Only then is the
+        value at the simplex a lower bound."""
         weighed = self.class_balanced and self.reduction == "class_mean" and min(self.counts) > 1
         return weighed or len(set(self.counts)) == 1
 
@@ -101,7 +101,7 @@ class SphereOptimum(Record):
         return f"{self.loss}: {classes}, {place}{why}."
 
     def _across(self) -> list[str]:
-        """A line, where there are classes to be across."""
+        """The line on cosines across classes; nothing with a single class."""
         largest, off = self.arrangement.largest_cosine, self.simplex_deviation
         line = f"  across classes cosine at most {largest:.6f}, off −1/(K−1) by at most {off:.1e}"
         return [line] if self.classes > 1 else []
@@ -142,7 +142,7 @@ def sphere_optimum(
     """Minimise a loss over free points on the unit sphere, and measure where they end.
 
     The whole set is one batch. With classes of equal size and K ≤ d + 1 that is a regular simplex with collapsed
-    classes; otherwise the record says what it is, and claims nothing.
+    classes; otherwise the record describes what was found, and claims nothing.
 
     >>> sphere_optimum("supcon", classes=3, dim=2, points=12).is_simplex(1e-4)
     True
