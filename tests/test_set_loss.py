@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import oracles
 import sincere.functional as SF
-from sincere.losses import subsets
+from sincere.losses import subset_tree, subsets
 from sincere.losses.backends import set_logits, set_rows
 
 
@@ -19,7 +19,7 @@ def log_e_k(s, members, k, method):
     p = subsets.drawing_probabilities(s, members, tilt)
     base = torch.where(members, torch.nn.functional.softplus(s + tilt[:, None], threshold=40.0), 0).sum(1) - k * tilt
     if method == "exact":
-        return base + subsets.exact_log_probability(p, k), subsets.exact_inclusion(p, k)
+        return base + subset_tree.size_probability(p, k).log(), subset_tree.inclusion(p, k)
     return base + subsets.saddle_log_probability(p), subsets.saddle_inclusion(p)
 
 
@@ -38,6 +38,30 @@ def test_exact_sum_and_inclusion_against_all_subsets(n, scale, seed, data):
         share = math.fsum(math.exp(x - expected) for x, c in zip(logs, combinations, strict=True) if a in c)
         assert inclusion[0, a].item() == pytest.approx(share, rel=1e-9, abs=1e-12)
     assert inclusion.sum().item() == pytest.approx(k, rel=1e-11)
+
+
+@given(m=st.integers(1, 40), scale=st.floats(0, 30), seed=st.integers(0, 1000))
+def test_the_tree_against_the_recurrence(m, scale, seed):
+    """Every k at once, a row each, with elements that are certain and such that are never drawn: as the recurrence has
+    it, relative to each number; and inclusion as by the recurrence without the element."""
+    generator = torch.Generator().manual_seed(seed)
+    s = torch.randn(m + 1, m, dtype=torch.float64, generator=generator) * scale
+    k, members = torch.arange(m + 1), torch.rand(m + 1, m, generator=generator) > 0.1
+    counts = members.sum(dim=1)
+    some = (k > 0) & (k < counts)  # where there is no choice there is no tilt either, and probabilities underflow
+    s, members, k = s[some], members[some], k[some]
+    p = subsets.drawing_probabilities(s, members, subsets.balancing_tilt(s, members, k))
+
+    def by_recurrence(p, k):
+        return subsets.count_distribution(p, m).gather(1, k.unsqueeze(1)).squeeze(1)
+
+    of_size = by_recurrence(p, k)
+    torch.testing.assert_close(subset_tree.size_probability(p, k), of_size, rtol=1e-13, atol=0)
+    inclusion = subset_tree.inclusion(p, k)
+    for a in range(m):
+        others = torch.cat([p[:, :a], p[:, a + 1 :]], dim=1)
+        expected = p[:, a] * by_recurrence(others, k - 1) / of_size
+        torch.testing.assert_close(inclusion[:, a], expected.clamp(max=1), rtol=1e-12, atol=0)
 
 
 def test_members_that_are_left_out_do_not_count():
@@ -122,11 +146,14 @@ def test_where_there_is_no_choice_there_is_no_gradient(method, backend):
     assert gradient.abs().max() < 1e-12
 
 
-def test_exact_backward_in_blocks(monkeypatch):
+def test_the_exact_method_in_blocks(monkeypatch):
     z, labels = torch.randn(30, 4, dtype=torch.float64, requires_grad=True), torch.arange(30) % 4
-    (whole,) = torch.autograd.grad(SF.set_nce(z, labels, method="exact"), z)
-    monkeypatch.setattr(set_logits, "CELLS_PER_BLOCK", 700)
-    (blocks,) = torch.autograd.grad(SF.set_nce(z, labels, method="exact"), z)
+    loss = SF.set_nce(z, labels, method="exact")
+    (whole,) = torch.autograd.grad(loss, z)
+    monkeypatch.setattr(set_logits, "HELD_AT_ONCE", 700)
+    in_blocks = SF.set_nce(z, labels, method="exact")
+    (blocks,) = torch.autograd.grad(in_blocks, z)
+    assert in_blocks.item() == pytest.approx(loss.item(), rel=1e-13)
     torch.testing.assert_close(blocks, whole, rtol=1e-12, atol=1e-14)
 
 

@@ -29,13 +29,13 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 import sincere.functional as SF
-from sincere.losses import subsets
+from sincere.losses import subset_tree, subsets
 
 CASES = ((20, 2), (20, 10), (100, 1), (100, 10), (100, 50), (1000, 10), (1000, 100))
 SPREADS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 DRAWS, SEED = 200, 0
 SHOWN = 60  # of the draws, in the figure
-ROWS_AT_ONCE = 20  # exact_inclusion holds rows × n × k numbers
+ROWS_AT_ONCE = 20  # of which the exact inclusion is computed: it holds many numbers of each
 
 # The search for the worst case: this many starts for each n and direction, this many steps uphill.
 SEARCH_SIZES, STARTS, STEPS, STEP = (2, 3, 4, 6, 10, 24), 150, 250, 0.3
@@ -88,7 +88,7 @@ class Errors:
 def errors(scores: str, p: Tensor, k: Tensor, spread: float | None = None) -> Errors:
     """Compare both formulas with the exact value at the probabilities `p`, whose rows sum to `k`."""
     parts = zip(p.split(ROWS_AT_ONCE), k.split(ROWS_AT_ONCE), strict=True)
-    true_inclusion = torch.cat([subsets.exact_inclusion(rows, sizes) for rows, sizes in parts])
+    true_inclusion = torch.cat([subset_tree.inclusion(rows, sizes) for rows, sizes in parts])
     truth = subsets.exact_log_probability(p, k)
     v = (p * (1 - p)).sum(dim=1)
     inclusion = (subsets.saddle_inclusion(p) - true_inclusion).abs()

@@ -11,6 +11,7 @@ that draws k elements on average: the probability on the right is then far from 
     Pr_a[j] = (1 − p_a) Pr_{a−1}[j] + p_a Pr_{a−1}[j − 1]
 
 needs no logarithms and cannot over- or underflow, and for many elements it is so smooth that a formula replaces it.
+The recurrence is the definition here; subset_tree.py computes the same in fewer steps.
 """
 
 from math import pi
@@ -101,34 +102,6 @@ def count_probability(p: Tensor, k: Tensor) -> Tensor:
     length = (0.5 * (real.square() + imaginary.square()).log().sum(dim=2)).exp()
     phase = torch.atan2(imaginary, real).sum(dim=2) - k.unsqueeze(1) * angle
     return (1 + 2 * (length * phase.cos()).sum(dim=1)) / (2 * half + 1)
-
-
-def exact_inclusion(p: Tensor, k: Tensor) -> Tensor:
-    """π_a = Pr[a is drawn | k elements are drawn]: (rows, m), each in [0, 1], Σ_a π_a = k.
-
-    π_a = p_a Pr[k − 1 of the others are drawn] / Pr[k are drawn]. The others are those before a, whose distributions
-    the recurrence passes through, and those after a, from the same recurrence run backwards: sums of positive
-    numbers throughout, where dividing a out of the full distribution would cancel.
-    """
-    rows, m = p.shape
-    largest = int(k.max()) if k.numel() else 0
-    before = p.new_empty(m, rows, largest + 1)
-    state = p.new_zeros(rows, largest + 1)
-    state[:, 0] = 1
-    for a in range(m):
-        before[a] = state
-        state = after_one_more(state, p[:, a])
-    of_size_k = state.gather(1, k.unsqueeze(1)).squeeze(1)
-    # With j drawn before a, k − 1 − j are missing after it.
-    missing = (k.unsqueeze(1) - 1) - torch.arange(largest + 1, device=p.device)
-    inclusion = torch.empty_like(p)
-    after = p.new_zeros(rows, largest + 1)
-    after[:, 0] = 1
-    for a in range(m - 1, -1, -1):
-        matching = torch.where(missing >= 0, after.gather(1, missing.clamp(min=0)), 0)
-        inclusion[:, a] = p[:, a] * (before[a] * matching).sum(dim=1)
-        after = after_one_more(after, p[:, a])
-    return (inclusion / torch.where(of_size_k > 0, of_size_k, 1).unsqueeze(1)).clamp(max=1)
 
 
 # The saddle point's corrections hold for large V, where their denominators must be V² and V³. As V → 0 the truth is

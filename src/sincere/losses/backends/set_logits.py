@@ -8,17 +8,19 @@ a logistic loss of members against non-members at the threshold that expects k m
 the logistic loss charges for not knowing that there are exactly k. Nothing large is subtracted from anything large.
 """
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 
-from sincere.losses import subsets
+from sincere.losses import subset_tree, subsets
+from sincere.losses.backends import transforms
 from sincere.losses.backends.transforms import LastDerivative, OneByOne
 from sincere.losses.statistics import softplus
 
-# Cells (rows × contrasts × counts) that the exact backward pass holds at once: 2²¹ float64 are 16 MiB.
-CELLS_PER_BLOCK = 1 << 21
+# Numbers that the exact method holds at once: 2²¹ float64 are 16 MiB.
+HELD_AT_ONCE = 1 << 21
 
 
 def refuse_second_derivative(ctx: Any = None, *_: Any) -> NoReturn:
@@ -128,7 +130,7 @@ def values_of_block(s: Tensor, positive: Tensor, members: Tensor, k: Tensor, met
     scores = _exact_precision(s) if exact else s
     tilt = subsets.balancing_tilt(scores, members, k)
     p = subsets.drawing_probabilities(scores, members, tilt)
-    log_probability = subsets.exact_log_probability(p, k) if exact else subsets.saddle_log_probability(p)
+    log_probability = _exact_log_probability(p, k) if exact else subsets.saddle_log_probability(p)
     return _values(scores, positive, members, k, tilt, log_probability).to(s.dtype), tilt.to(s.dtype)
 
 
@@ -136,16 +138,24 @@ def gradient_of_block(
     s: Tensor, positive: Tensor, members: Tensor, k: Tensor, tilt: Tensor, grad: Tensor, method: str
 ) -> Tensor:
     """∂L/∂s = ∂L/∂ℓ · (π − [is positive]) / k."""
+    if s.numel() == 0:
+        return torch.zeros_like(s)
     exact = method == "exact"
     scores = _exact_precision(s) if exact else s
     p = subsets.drawing_probabilities(scores, members, tilt.to(scores.dtype))
-    inclusion = _exact_inclusion_in_blocks(p, k).to(s.dtype) if exact else subsets.saddle_inclusion(p)
+    inclusion = _in_blocks(subset_tree.inclusion, p, k).to(s.dtype) if exact else subsets.saddle_inclusion(p)
     per_member = torch.where(_has_choice(members, k), grad / k.clamp(min=1), 0)
     return torch.where(members, inclusion - positive.to(s.dtype), 0) * per_member.unsqueeze(1)
 
 
-def _exact_inclusion_in_blocks(p: Tensor, k: Tensor) -> Tensor:
-    largest = int(k.max()) if k.numel() else 0
-    rows = max(1, CELLS_PER_BLOCK // max(1, p.shape[1] * (largest + 1)))
-    starts = range(0, max(1, p.shape[0]), rows)  # one block at least, if an empty one
-    return torch.cat([subsets.exact_inclusion(p[start : start + rows], k[start : start + rows]) for start in starts])
+def _exact_log_probability(p: Tensor, k: Tensor) -> Tensor:
+    if transforms.hide_values(p):
+        return subsets.count_probability(p, k).log()
+    return _in_blocks(subset_tree.size_probability, p, k).log()
+
+
+def _in_blocks(of_rows: Callable[[Tensor, Tensor], Tensor], p: Tensor, k: Tensor) -> Tensor:
+    """The results of all rows, computed for a few at a time."""
+    rows = max(1, HELD_AT_ONCE // subset_tree.numbers_held(p.shape[1], int(k.max())))
+    starts = range(0, p.shape[0], rows)
+    return torch.cat([of_rows(p[start : start + rows], k[start : start + rows]) for start in starts])
