@@ -248,8 +248,8 @@ def check_set_loss_chooses_for_all(rank: int, world: int) -> str | None:
     """The first process's anchors have so many positives that "auto" approximates; those of the others alone have one,
     and it would be exact."""
     torch.manual_seed(0)
-    sizes = [80, 10, 10][:world]
-    labels = torch.cat([torch.zeros(80, dtype=torch.int64), 1 + torch.arange(sum(sizes) - 80) // 2])
+    sizes = [200, 10, 10][:world]
+    labels = torch.cat([torch.zeros(200, dtype=torch.int64), 1 + torch.arange(sum(sizes) - 200) // 2])
     z, part = torch.randn(sum(sizes), DIM, dtype=torch.float64), part_of(rank, sizes)
     for backend in ("auto", "dense"):
         found = SF.set_nce(z[part], labels[part], gather=True, backend=backend)

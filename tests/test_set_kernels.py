@@ -1,7 +1,6 @@
 """The set loss by kernels: by Triton's interpreter where there is no GPU. An anchor takes it some 50 ms, so that
 batches have few of them."""
 
-import math
 import warnings
 from contextlib import contextmanager
 from functools import partial
@@ -267,8 +266,8 @@ def test_rows_of_any_width():
 @on_cuda_alone
 @pytest.mark.gpu
 def test_on_a_gpu_auto_is_exact_up_to_64_contrasts(monkeypatch):
-    """4,096 is the largest m·k that is exact without a GPU; where the largest k is not looked at, m·m stands for it."""
-    assert math.isqrt(set_rows.EXACT_UP_TO) == 64
+    """Whatever their labels: the largest k is not looked at."""
+    assert set_rows.EXACT_CONTRASTS == 64
     for n, method in ((64, "exact"), (65, "saddle")):
         z, labels = torch.randn(n, 8, device=DEVICE), torch.arange(n, device=DEVICE) % 4
         value = SF.set_nce(z, labels).item()

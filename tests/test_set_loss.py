@@ -19,7 +19,7 @@ def log_e_k(s, members, k, method):
     p = subsets.drawing_probabilities(s, members, tilt)
     base = torch.where(members, torch.nn.functional.softplus(s + tilt[:, None], threshold=40.0), 0).sum(1) - k * tilt
     if method == "exact":
-        return base + subset_tree.size_probability(p, k).log(), subset_tree.inclusion(p, k)
+        return base + subset_tree.exact_log_probability(p, k), subset_tree.inclusion(p, k)
     return base + subsets.saddle_log_probability(p), subsets.saddle_inclusion(p)
 
 
@@ -40,6 +40,16 @@ def test_exact_sum_and_inclusion_against_all_subsets(n, scale, seed, data):
     assert inclusion.sum().item() == pytest.approx(k, rel=1e-11)
 
 
+def recurrence(p):
+    """Pr[j elements are drawn] for every j, one element after the other: (rows, m + 1)."""
+    state = torch.zeros(p.shape[0], p.shape[1] + 1, dtype=p.dtype)
+    state[:, 0] = 1
+    for probability in p.T.unsqueeze(2):
+        drawn = torch.nn.functional.pad(state[:, :-1], (1, 0))
+        state = state * (1 - probability) + drawn * probability
+    return state
+
+
 @given(m=st.integers(1, 40), scale=st.floats(0, 30), seed=st.integers(0, 1000))
 def test_the_tree_against_the_recurrence(m, scale, seed):
     """Every k at once, a row each, with elements that are certain and such that are never drawn: as the recurrence has
@@ -53,10 +63,13 @@ def test_the_tree_against_the_recurrence(m, scale, seed):
     p = subsets.drawing_probabilities(s, members, subsets.balancing_tilt(s, members, k))
 
     def by_recurrence(p, k):
-        return subsets.count_distribution(p, m).gather(1, k.unsqueeze(1)).squeeze(1)
+        return recurrence(p).gather(1, k.unsqueeze(1)).squeeze(1)
 
     of_size = by_recurrence(p, k)
-    torch.testing.assert_close(subset_tree.size_probability(p, k), of_size, rtol=1e-13, atol=0)
+    torch.testing.assert_close(subset_tree.exact_log_probability(p, k).exp(), of_size, rtol=1e-13, atol=0)
+    torch.testing.assert_close(
+        subset_tree.count_distribution(p, m + 2)[:, : m + 1], recurrence(p), rtol=1e-12, atol=1e-300
+    )
     inclusion = subset_tree.inclusion(p, k)
     for a in range(m):
         others = torch.cat([p[:, :a], p[:, a + 1 :]], dim=1)
@@ -202,7 +215,7 @@ def test_probability_of_a_count_without_a_step_per_element(spread, k):
     p = subsets.drawing_probabilities(s, torch.arange(30) > 0, tilt)
     p = torch.cat([p, p.new_ones(4, 1), p.new_full((4, 2), 0.5)], dim=1)
     every = torch.stack([subsets.count_probability(p, torch.full((4,), count)) for count in range(34)], dim=1)
-    torch.testing.assert_close(every, subsets.count_distribution(p, 33), rtol=0, atol=1e-14)
+    torch.testing.assert_close(every, recurrence(p), rtol=0, atol=1e-14)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # the compiler's own imports

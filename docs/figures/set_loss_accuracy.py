@@ -6,7 +6,7 @@
 All formulas for log e_k share the terms in front of log Pr[k elements are drawn] (sincere.losses.subsets), so the error
 of that logarithm is the error of log e_k; the loss's own error is 1/k of it.
 
-    exact      the recurrence, float64
+    exact      by the tree of products, float64
     textbook   −½ log 2πV for the logarithm, π_a ≈ p_a for the inclusion probabilities
     ours       saddle_log_probability and saddle_inclusion, which is what method="saddle" computes
 """
@@ -89,7 +89,7 @@ def errors(scores: str, p: Tensor, k: Tensor, spread: float | None = None) -> Er
     """Compare both formulas with the exact value at the probabilities `p`, whose rows sum to `k`."""
     parts = zip(p.split(ROWS_AT_ONCE), k.split(ROWS_AT_ONCE), strict=True)
     true_inclusion = torch.cat([subset_tree.inclusion(rows, sizes) for rows, sizes in parts])
-    truth = subsets.exact_log_probability(p, k)
+    truth = subset_tree.exact_log_probability(p, k)
     v = (p * (1 - p)).sum(dim=1)
     inclusion = (subsets.saddle_inclusion(p) - true_inclusion).abs()
     return Errors(
@@ -163,9 +163,9 @@ def uphill(n: int, of: str) -> Errors:
     def objective() -> Tensor:
         p = with_tilt(s, k)
         if of == "value":
-            return sign * (subsets.saddle_log_probability(p) - subsets.exact_log_probability(p, k))
-        others = subsets.count_distribution(p[:, 1:], n).gather(1, k.unsqueeze(1) - 1).squeeze(1)
-        truth = p[:, 0] * others / subsets.exact_log_probability(p, k).exp()
+            return sign * (subsets.saddle_log_probability(p) - subset_tree.exact_log_probability(p, k))
+        others = subset_tree.count_distribution(p[:, 1:], n).gather(1, k.unsqueeze(1) - 1).squeeze(1)
+        truth = p[:, 0] * others / subset_tree.exact_log_probability(p, k).exp()
         return sign * (subsets.saddle_inclusion(p)[:, 0] - truth)
 
     ascend([s], objective)
@@ -211,7 +211,7 @@ def coins_and_faint(coins: int, of: str) -> Errors:
 
 def chance(q: Tensor, drawn: Tensor, left_out: Tensor, excess: Tensor) -> Tensor:
     """Pr[heads among q + faint ones drawn − faint ones left out = excess]."""
-    coins = subsets.count_distribution(q, q.shape[1])
+    coins = subset_tree.count_distribution(q, q.shape[1])
     plus, minus = (binomial(mean) for mean in (drawn, left_out))
     total = torch.zeros_like(drawn)
     counts = torch.arange(LARGEST_COUNT, device=q.device)

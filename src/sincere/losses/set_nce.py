@@ -47,10 +47,10 @@ def set_nce(
         labels: integer classes, or multi-hot with positives="any"; a set has members, so "jaccard" is refused.
         contrast_embeddings: (m, d).
         contrast_labels: labels of the contrasts.
-        method: "exact" by a recurrence, O(m·k) an anchor; "saddle" by an approximation, O(m) an anchor, whose largest
-            error found is 0.0403/k (a search, no proof); "auto" takes "exact" while m times the largest k is at most
-            4,096. On a GPU, where looking at k would wait for the device, it does so up to 64 contrasts and takes
-            "saddle" beyond; "saddle" runs by kernels there, and can be recorded as a CUDA graph, "exact" cannot.
+        method: "exact", O(m·k) an anchor; "saddle" by an approximation, O(m) an anchor, whose largest error found is
+            0.0403/k (a search, no proof); "auto" takes "exact" while m times the largest k is at most 32,768. On a GPU,
+            where looking at k would wait for the device, it does so up to 64 contrasts and takes "saddle" beyond;
+            "saddle" runs by kernels there, and can be recorded as a CUDA graph, "exact" cannot.
         options: see :class:`sincere.losses.options.LossOptions`.
     """
     settings = settings_from(options)
@@ -82,7 +82,7 @@ def _kernels_take_whole(embeddings: Tensor, labels: Tensor, settings: Settings, 
         return False
     if not kernels_take_whole_loss(embeddings, labels, settings):
         return False
-    small = embeddings.shape[:-1].numel() ** 2 <= set_rows.EXACT_UP_TO  # then "auto" is exact, as `set_values` has it
+    small = embeddings.shape[:-1].numel() <= set_rows.EXACT_CONTRASTS  # then "auto" is exact, as `set_values` has it
     return method == "saddle" or settings.backend == "triton" or not small
 
 

@@ -7,20 +7,32 @@ Upwards: groups are joined in pairs until one group holds all elements. Its dist
 Downwards: for each group, the distribution of what all *other* elements contribute. For a group of one element it gives
 Pr[k − 1 of the others], which is what that element's inclusion probability needs.
 
-A row of m elements costs O(m·k) operations, like the recurrence in `subsets.count_distribution`, but O(k log m) calls
-of PyTorch instead of O(m), and memory O(m log k) instead of O(m·k). All sums are of positive numbers and nothing is
-divided out, so nothing cancels.
+A row of m elements costs O(m·k) operations, like the recurrence over the elements, but O(k log m) calls of PyTorch
+instead of O(m), and memory O(m log k) instead of O(m·k). All sums are of positive numbers and nothing is divided out,
+so nothing cancels.
 
 Arrays are (counts, groups, rows): one call works on neighbours in memory.
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from sincere.losses.backends import transforms
+from sincere.losses.subsets import count_probability
 
-def size_probability(p: Tensor, k: Tensor) -> Tensor:
-    """Pr[k elements are drawn] of each row of p (rows, m): (rows,)."""
-    return _of_size(_distributions(p, _largest(k))[-1], k)
+
+def count_distribution(p: Tensor, largest: int) -> Tensor:
+    """Pr[j elements are drawn] for j = 0 … largest, of each row of p (rows, m): (rows, largest + 1)."""
+    whole = _distributions(p, largest)[-1][:, 0]
+    return F.pad(whole, (0, 0, 0, largest + 1 - whole.shape[0])).T
+
+
+def exact_log_probability(p: Tensor, k: Tensor) -> Tensor:
+    """log Pr[k elements are drawn], differentiable by autograd; O(m·k) a row, and O(m²) where k cannot be looked at."""
+    if transforms.hide_values(p):
+        return count_probability(p, k).log()
+    return count_distribution(p, _largest(k)).gather(1, k.unsqueeze(1)).squeeze(1).log()
 
 
 def inclusion(p: Tensor, k: Tensor) -> Tensor:
@@ -30,7 +42,7 @@ def inclusion(p: Tensor, k: Tensor) -> Tensor:
     """
     largest = _largest(k)
     levels = _distributions(p, largest)
-    of_size_k = _of_size(levels.pop(), k)
+    of_size_k = levels.pop()[:, 0].gather(0, k.unsqueeze(0)).squeeze(0)
     # lacking[i]: the probability that k − 1 − i are drawn outside of the group, so that i are lacking from inside, not
     # counting the element that is asked for. Outside of the group of all elements there is nothing to draw.
     lacking = p.new_zeros(max(1, largest), 1, p.shape[0])
@@ -50,15 +62,13 @@ def _largest(k: Tensor) -> int:
     return int(k.max()) if k.numel() else 0
 
 
-def _of_size(whole: Tensor, k: Tensor) -> Tensor:
-    return whole[:, 0].gather(0, k.unsqueeze(0)).squeeze(0)
-
-
 def _distributions(p: Tensor, largest: int) -> list[Tensor]:
     """Pr[j are drawn] for j up to `largest`, level by level: for groups of 1, 2, 4, … elements, up to all of them.
 
     Of the groups of a level, the first half is joined with the second half.
     """
+    if p.shape[1] == 0:
+        p = F.pad(p, (0, 1))  # an element that is never drawn
     chance = p.T.contiguous()
     level = torch.stack([1 - chance, chance])[: largest + 1]
     levels = []
@@ -82,10 +92,13 @@ def _even(level: Tensor) -> Tensor:
 def _joined(left: Tensor, right: Tensor, largest: int) -> Tensor:
     """The distributions of groups joined in pairs: Σ_j left[j] right[i − j] for i up to `largest`."""
     entries = left.shape[0]
-    out = left.new_zeros(min(2 * entries - 1, largest + 1), *left.shape[1:])
-    for j in range(entries):
-        held = min(entries, out.shape[0] - j)
-        out[j : j + held].addcmul_(left[j], right[:held])
+    size = min(2 * entries - 1, largest + 1)
+    before = entries - 1
+    right = F.pad(right, (0, 0, 0, 0, before, size - entries))
+    # Nothing is written in place: torch.func.linearize would lose it.
+    out = left[0] * right[before : before + size]
+    for j in range(1, entries):
+        out = torch.addcmul(out, left[j], right[before - j : before - j + size])
     return out
 
 

@@ -11,7 +11,7 @@ that draws k elements on average: the probability on the right is then far from 
     Pr_a[j] = (1 − p_a) Pr_{a−1}[j] + p_a Pr_{a−1}[j − 1]
 
 needs no logarithms and cannot over- or underflow, and for many elements it is so smooth that a formula replaces it.
-The recurrence is the definition here; subset_tree.py computes the same in fewer steps.
+subset_tree.py takes the steps of the recurrence in another order, in which they are fewer.
 """
 
 from math import pi
@@ -61,29 +61,6 @@ def balancing_tilt(s: Tensor, members: Tensor, k: Tensor) -> Tensor:
 def drawing_probabilities(s: Tensor, members: Tensor, tilt: Tensor) -> Tensor:
     """p_a = σ(s_a + λ), and 0 for what is no member."""
     return torch.where(members, torch.sigmoid(s + tilt.unsqueeze(1)), 0)
-
-
-def count_distribution(p: Tensor, largest: int) -> Tensor:
-    """Pr[j elements are drawn] for j = 0 … largest: (rows, largest + 1), by the recurrence."""
-    # Nothing is written in place: torch.func.linearize would lose it.
-    state = torch.nn.functional.pad(p.new_ones(p.shape[0], 1), (0, largest))
-    for probability in p.unbind(dim=1):
-        state = after_one_more(state, probability)
-    return state
-
-
-def after_one_more(state: Tensor, probability: Tensor) -> Tensor:
-    """The distribution of the count after one more element."""
-    drawn = (state * probability.unsqueeze(1))[:, :-1]
-    return state * (1 - probability).unsqueeze(1) + torch.nn.functional.pad(drawn, (1, 0))
-
-
-def exact_log_probability(p: Tensor, k: Tensor) -> Tensor:
-    """log Pr[k elements are drawn], differentiable by autograd; O(m·k) a row, and O(m²) where k cannot be looked at."""
-    if transforms.hide_values(p):
-        return count_probability(p, k).log()
-    largest = int(k.max()) if k.numel() else 0
-    return count_distribution(p, largest).gather(1, k.unsqueeze(1)).squeeze(1).log()
 
 
 def count_probability(p: Tensor, k: Tensor) -> Tensor:

@@ -44,7 +44,7 @@ def exact_values_by_autograd(s: Tensor, positive: Tensor, members: Tensor, k: Te
     s = _exact_precision(torch.where(has_choice.unsqueeze(1), s, 0))
     tilt = subsets.balancing_tilt(s.detach(), members, k) if s.numel() else s.sum(dim=1)
     p = subsets.drawing_probabilities(s, members & has_choice.unsqueeze(1), tilt)
-    log_probability = subsets.exact_log_probability(p, torch.where(has_choice, k, 0))
+    log_probability = subset_tree.exact_log_probability(p, torch.where(has_choice, k, 0))
     return _values(s, positive, members, k, tilt, log_probability).to(dtype)
 
 
@@ -73,7 +73,7 @@ def _has_choice(members: Tensor, k: Tensor) -> Tensor:
 
 
 def _exact_precision(s: Tensor) -> Tensor:
-    """Thousands of steps of a recurrence want float64; Apple's GPUs have none."""
+    """Probabilities of many draws want float64; Apple's GPUs have none."""
     return s if s.device.type == "mps" else s.double()
 
 
@@ -130,7 +130,9 @@ def values_of_block(s: Tensor, positive: Tensor, members: Tensor, k: Tensor, met
     scores = _exact_precision(s) if exact else s
     tilt = subsets.balancing_tilt(scores, members, k)
     p = subsets.drawing_probabilities(scores, members, tilt)
-    log_probability = _exact_log_probability(p, k) if exact else subsets.saddle_log_probability(p)
+    log_probability = (
+        _in_blocks(subset_tree.exact_log_probability, p, k) if exact else subsets.saddle_log_probability(p)
+    )
     return _values(scores, positive, members, k, tilt, log_probability).to(s.dtype), tilt.to(s.dtype)
 
 
@@ -148,14 +150,10 @@ def gradient_of_block(
     return torch.where(members, inclusion - positive.to(s.dtype), 0) * per_member.unsqueeze(1)
 
 
-def _exact_log_probability(p: Tensor, k: Tensor) -> Tensor:
-    if transforms.hide_values(p):
-        return subsets.count_probability(p, k).log()
-    return _in_blocks(subset_tree.size_probability, p, k).log()
-
-
 def _in_blocks(of_rows: Callable[[Tensor, Tensor], Tensor], p: Tensor, k: Tensor) -> Tensor:
-    """The results of all rows, computed for a few at a time."""
+    """The results of all rows, computed for a few at a time where k may be looked at."""
+    if transforms.hide_values(p):
+        return of_rows(p, k)
     rows = max(1, HELD_AT_ONCE // subset_tree.numbers_held(p.shape[1], int(k.max())))
     starts = range(0, p.shape[0], rows)
     return torch.cat([of_rows(p[start : start + rows], k[start : start + rows]) for start in starts])

@@ -20,10 +20,12 @@ from sincere.losses.gather import largest_of_all
 from sincere.losses.pairs import Pairs
 from sincere.losses.relation import Relation
 
-# "auto" is exact up to this m·k, for instance 256 contrasts and 16 positives. The recurrence gets dear soon: on one CPU
-# core it took 8 times as long as the saddle point at 256 × 15, and 21 times at 1,024 × 31, which was 146 times SINCERE.
-# The saddle point beyond errs by at most 0.0403/k, as far as we could find (docs/set-loss.md).
-EXACT_UP_TO = 1 << 12
+# "auto" is exact up to this m·k, for instance 1,024 contrasts and 32 positives. There it took some twice as long as the
+# saddle point on a CPU (docs/set-loss.md has the table); the saddle point beyond errs by at most 0.0403/k, as far as we
+# could find.
+EXACT_UP_TO = 1 << 15
+# Where a look at k would cost too much, "auto" is exact up to so many contrasts, whatever the labels.
+EXACT_CONTRASTS = 64
 NUMBERS_OF_KERNELS = 6  # for each anchor, in place of the tilt: triton_set.py says which
 KERNELS = "kernels"  # the saddle point by kernels, as a method of the operators below
 
@@ -32,7 +34,7 @@ def set_values(pairs: Pairs, method: str) -> tuple[Tensor, Tensor]:
     """ℓ and k of every anchor.
 
     "auto" takes kernels for the saddle point on a GPU (`_kernels_take`). It does not take the dense backend, whose
-    graph holds every step of the recurrence, unless torch.func asks for derivatives that the tiled one does not have;
+    graph holds every level of the tree, unless torch.func asks for derivatives that the tiled one does not have;
     for a similarity of the caller's own it starts from the caller's matrix.
     """
     backend = pairs.settings.backend
@@ -69,8 +71,8 @@ def _kernels_take(pairs: Pairs, method: str) -> bool:
 
 
 def _is_exact_for_any_labels(contrasts: int) -> bool:
-    """Is "auto" exact without a look at k, which is not larger than m?"""
-    return contrasts**2 <= EXACT_UP_TO
+    """Is "auto" exact without a look at k?"""
+    return contrasts <= EXACT_CONTRASTS
 
 
 def _tiled_values(pairs: Pairs, method: str) -> tuple[Tensor, Tensor]:
