@@ -249,6 +249,14 @@ def test_one_of_the_two_is_not_enough(options):
     assert theory.sphere_optimum(counts=(9, 3), **options).floor is None
 
 
+def test_cross_entropy_has_nothing_to_balance_and_no_bound():
+    """Its optimum for classes of unequal size lies below its value at the simplex."""
+    found = theory.sphere_optimum("cross_entropy", counts=(40, 2, 2), dim=2, **BALANCED)
+    assert found.value < found.simplex_value
+    assert found.floor is None
+    assert theory.sphere_optimum("cross_entropy", counts=(4, 4), dim=2, **BALANCED).floor is not None
+
+
 def test_no_arrangement_is_below_the_bound():
     """Points at random, unequal classes, each loss: the value at the simplex is a lower bound."""
     counts, generator = (12, 5, 2), torch.Generator().manual_seed(0)

@@ -44,8 +44,9 @@ class SphereOptimum(Record):
     @property
     def balanced(self) -> bool:
         """Whether every class counts alike: has as many points, or is made to weigh as much, as an anchor and as a
-        contrast. Only then is the value at the simplex a lower bound."""
-        weighed = self.class_balanced and self.reduction == "class_mean" and min(self.counts) > 1
+        contrast, of which cross-entropy has none. Only then is the value at the simplex a lower bound."""
+        contrastive = self.loss != "cross_entropy"
+        weighed = contrastive and self.class_balanced and self.reduction == "class_mean" and min(self.counts) > 1
         return weighed or len(set(self.counts)) == 1
 
     @property
