@@ -67,6 +67,16 @@ def test_a_large_class_comes_whole_before_any_of_it_comes_again(size, per_class)
     assert all(times[label == LABELS].min() > 0 for label in large)
 
 
+@pytest.mark.parametrize("counts", [(90, 10), (20, 7, 3), (3, 2, 1, 1, 1)])
+def test_an_epoch_of_few_samples_is_no_larger_than_they_are(counts):
+    """Where a batch could hold more than all samples: 512 of them would be copies of 100."""
+    dealt = BalancedBatches(labels_of(counts), batch_size=512)
+    assert len(dealt) == 1
+    assert dealt.classes_per_batch >= 2
+    assert dealt.largest <= sum(counts)
+    assert dealt.notes[0].startswith(f"batches hold {dealt.largest} samples rather than 512: ")
+
+
 def test_a_turn_never_holds_a_sample_twice():
     """Also where it ends one time through its class and begins the next: 2 × 7 samples in turns of 5."""
     labels = labels_of((14, 13, 11, 10))

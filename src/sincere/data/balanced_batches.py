@@ -1,13 +1,13 @@
 """Batches in which every class comes as often as any other, however many samples it has."""
 
 from collections.abc import Iterator, Sequence
-from numbers import Integral
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from sincere.checks import is_integral
 from sincere.data.batches import Numbers, check_sizes, permutation, share_of
 from sincere.data.conversion import class_numbers
 from sincere.data.epochs import EpochAfterEpoch
@@ -30,7 +30,7 @@ class BalancedBatches(EpochAfterEpoch):
 
     Args:
         labels: classes (n,), whole numbers: a tensor, an array or a list. −1 is dealt out like any other, with a note.
-        batch_size: samples of a batch at most, over all ranks.
+        batch_size: samples of a batch at most, over all ranks; not more than there are in all.
         per_class: samples of each class in a batch; as many as fit all classes unless given, and two at least.
         rank, world_size: of this process. Each rank takes an even share of every batch.
         class_names: to name classes in notes.
@@ -57,8 +57,10 @@ class BalancedBatches(EpochAfterEpoch):
         if len(found) < 2:
             raise InputError(f"balanced batches need at least two classes: got {len(found)}.")
         self._counts, self._members = counts, np.split(np.argsort(numbers, kind="stable"), np.cumsum(counts)[:-1])
-        self.per_class = _per_class(per_class, batch_size, len(counts))
-        self.classes_per_batch = min(len(counts), batch_size // self.per_class)
+        given = _checked(per_class, batch_size)
+        room = max(min(batch_size, len(numbers)), 2 * given)  # a batch of more than all samples would be of copies
+        self.per_class = max(given, room // len(counts)) if per_class is None else given
+        self.classes_per_batch = min(len(counts), room // self.per_class)
         self.largest = self.smallest = self.per_class * self.classes_per_batch
         if self.smallest < world_size:
             raise OptionError(
@@ -163,12 +165,13 @@ def _continued(order: list[int], begun: list[int], missing: int) -> list[int]:
     return head + [one for one in order if one not in head]
 
 
-def _per_class(given: int | None, batch_size: int, classes: int) -> int:
-    if given is None:
-        return max(2, batch_size // classes)
-    if isinstance(given, bool) or not isinstance(given, Integral) or given < 2 or 2 * given > batch_size:
+def _checked(per_class: int | None, batch_size: int) -> int:
+    """`per_class`, or the least that it can be."""
+    if per_class is None:
+        return 2
+    if not is_integral(per_class) or per_class < 2 or 2 * per_class > batch_size:
         raise OptionError(
-            f"per_class must be a whole number from 2 up to half a batch, {batch_size // 2}: got {given!r}. A batch "
-            "holds two classes or more."
+            f"per_class must be a whole number from 2 up to half a batch, {batch_size // 2}: got {per_class!r}. A "
+            "batch holds two classes or more."
         )
-    return int(given)
+    return int(per_class)
