@@ -113,3 +113,10 @@ def test_labels_that_are_none_are_refused_in_words(take, labels, words):
     """NumPy would hand on what lies below a mask, and knows neither bfloat16 nor graphs."""
     with pytest.raises(InputError, match=words):
         take(labels)
+
+
+@pytest.mark.parametrize("kind", [ClassBatches, BalancedBatches])
+def test_names_must_be_there_for_all_classes(kind):
+    with pytest.raises(InputError, match="labels must lie between 0 and 1, as there are 2 classes: got 0 to 5"):
+        kind([0, 0, 1, 1, 5, 5], batch_size=4, class_names=["cat", "dog"])
+    assert kind([-1, -1, 0, 0, 1, 1], batch_size=4, class_names=["cat", "dog"]).notes

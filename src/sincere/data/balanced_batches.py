@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from sincere.checks import is_integral
-from sincere.data.batches import Numbers, check_sizes, permutation, share_of
+from sincere.data.batches import Numbers, check_sizes, names_of, permutation, share_of
 from sincere.data.conversion import class_numbers
 from sincere.data.epochs import EpochAfterEpoch
 from sincere.data.samples import dealt_unlabelled, listed_names
@@ -68,8 +68,9 @@ class BalancedBatches(EpochAfterEpoch):
                 "ranks. Raise per_class or batch_size."
             )
         self._batches = max(1, round(len(numbers) / self.largest))
-        names = [str(c) if class_names is None or c < 0 else class_names[c] for c in found.tolist()]
-        self.notes = (*dealt_unlabelled(found.tolist(), counts.tolist()), *self._told(names, batch_size))
+        self._orders: dict[int, tuple[int, Numbers]] = {}  # of each large class the last one, and of which time it is
+        told = self._told(names_of(found.tolist(), class_names), batch_size)
+        self.notes = (*dealt_unlabelled(found.tolist(), counts.tolist()), *told)
 
     def __len__(self) -> int:
         return self._batches
@@ -131,8 +132,14 @@ class BalancedBatches(EpochAfterEpoch):
         return new
 
     def _order(self, one: int, cycle: int) -> Numbers:
-        """The order in which a large class comes for this time: a turn that begins in the time before and ends in this
-        one holds no sample twice."""
+        """The order in which a large class comes for this time, kept until another is asked for: many turns go by one,
+        and to draw it takes as long as the class is large."""
+        if one not in self._orders or self._orders[one][0] != cycle:
+            self._orders[one] = (cycle, self._new_order(one, cycle))
+        return self._orders[one][1]
+
+    def _new_order(self, one: int, cycle: int) -> Numbers:
+        """A turn that begins in the time before and ends in this one holds no sample twice."""
         size, count = len(self._members[one]), self.per_class
         order = permutation(size, seeded_generator(self.seed, one, cycle))
         begun = (cycle * size) % count  # samples of the turn that the time before has dealt
