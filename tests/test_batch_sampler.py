@@ -1,11 +1,13 @@
 """Batches as a DataLoader's `batch_sampler`: each pass is the next epoch, wherever the loop came from."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from sincere.data import BalancedBatches, ClassBatches, ShuffledBatches
+from sincere.data import BalancedBatches, ClassBatches, ShuffledBatches, stratified_split
 from sincere.errors import InputError, OptionError
 
 LABELS = torch.arange(50) % 7
@@ -86,7 +88,35 @@ def test_truth_values_are_two_classes():
     assert dealt(ClassBatches(even, batch_size=12), 0) == dealt(ClassBatches(even.long(), batch_size=12), 0)
 
 
-@pytest.mark.parametrize("labels", [["cat", "dog"] * 4, np.zeros(8), [[0, 1], [1, 0]], [0.5, 1.5], [[0], [0, 1]], None])
+@pytest.mark.parametrize("labels", [["cat", "dog"] * 4, np.zeros(8), [[0, 1], [1, 0]], [0.5, 1.5], None])
 def test_what_is_no_class_is_refused(labels):
     with pytest.raises(InputError, match="labels must be whole numbers, one per sample: got"):
         ClassBatches(labels, batch_size=4)
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (np.ma.array([0, 0, 1, 1], mask=[False, False, True, False]), "labels must have all their values: some are"),
+        (torch.tensor([0, 0, 1, 1]).bfloat16(), r"got torch\.bfloat16 \(4,\)"),
+        (torch.tensor([0.0, 0, 1, 1], requires_grad=True), r"got torch\.float32 \(4,\)"),
+        ([torch.tensor(1.0, requires_grad=True)] * 4, "labels must be an array"),
+        ([[0], [0, 1]], "labels must be an array, or lists of one length"),
+    ],
+)
+@pytest.mark.parametrize(
+    "take",
+    [partial(ClassBatches, batch_size=4), partial(BalancedBatches, batch_size=4), stratified_split],
+    ids=["classes", "balanced", "split"],
+)
+def test_labels_that_are_none_are_refused_in_words(take, labels, words):
+    """NumPy would hand on what lies below a mask, and knows neither bfloat16 nor graphs."""
+    with pytest.raises(InputError, match=words):
+        take(labels)
+
+
+@pytest.mark.parametrize("kind", [ClassBatches, BalancedBatches])
+def test_names_must_be_there_for_all_classes(kind):
+    with pytest.raises(InputError, match="labels must lie between 0 and 1, as there are 2 classes: got 0 to 5"):
+        kind([0, 0, 1, 1, 5, 5], batch_size=4, class_names=["cat", "dog"])
+    assert kind([-1, -1, 0, 0, 1, 1], batch_size=4, class_names=["cat", "dog"]).notes

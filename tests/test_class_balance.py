@@ -107,6 +107,17 @@ def test_contrasts_are_counted_where_they_are(name, backend, include_batch):
 
 
 @EACH_LOSS
+@EACH_BACKEND
+def test_contrasts_in_double_precision_keep_their_digits(name, backend):
+    """The logits are float64 then, and so is what classes weigh."""
+    (z, y), (c, of_c) = batch(*SIZES), batch(7, 1, 4, seed=1)
+    single = z.float()
+    found = LOSSES[name](single, y, c, of_c, temperature=0.3, class_balanced=True, backend=backend)
+    assert found.dtype == torch.float64
+    assert found.item() == pytest.approx(expected_mean(loop(name, single.double(), y, 0.3, (c, of_c))), rel=1e-12)
+
+
+@EACH_LOSS
 def test_views_are_samples(name):
     z, y = batch(*SIZES)
     found = LOSSES[name](z.view(10, 2, 6), y[::2], temperature=0.2, class_balanced=True)
@@ -247,6 +258,14 @@ def test_one_of_the_two_is_not_enough(options):
     found = theory.imbalance_optimum(("sincere",), ratios=(25,), **options)
     assert found.rows[0].minority_cosine > 0.4
     assert theory.sphere_optimum(counts=(9, 3), **options).floor is None
+
+
+def test_cross_entropy_has_nothing_to_balance_and_no_bound():
+    """Its optimum for classes of unequal size lies below its value at the simplex."""
+    found = theory.sphere_optimum("cross_entropy", counts=(40, 2, 2), dim=2, **BALANCED)
+    assert found.value < found.simplex_value
+    assert found.floor is None
+    assert theory.sphere_optimum("cross_entropy", counts=(4, 4), dim=2, **BALANCED).floor is not None
 
 
 def test_no_arrangement_is_below_the_bound():

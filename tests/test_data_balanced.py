@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from sincere.data import BalancedBatches
+from sincere.data import BalancedBatches, balanced_batches
 from sincere.errors import InputError, OptionError
 
 COUNTS = (90, 41, 17, 9, 5, 2, 1)
@@ -67,12 +67,37 @@ def test_a_large_class_comes_whole_before_any_of_it_comes_again(size, per_class)
     assert all(times[label == LABELS].min() > 0 for label in large)
 
 
+@pytest.mark.parametrize("counts", [(90, 10), (20, 7, 3), (3, 2, 1, 1, 1)])
+def test_an_epoch_of_few_samples_is_no_larger_than_they_are(counts):
+    """Where a batch could hold more than all samples: 512 of them would be copies of 100."""
+    dealt = BalancedBatches(labels_of(counts), batch_size=512)
+    assert len(dealt) == 1
+    assert dealt.classes_per_batch >= 2
+    assert dealt.largest <= sum(counts)
+    assert dealt.notes[0].startswith(f"batches hold {dealt.largest} samples rather than 512: ")
+
+
 def test_a_turn_never_holds_a_sample_twice():
     """Also where it ends one time through its class and begins the next: 2 × 7 samples in turns of 5."""
     labels = labels_of((14, 13, 11, 10))
     dealt = BalancedBatches(labels, batch_size=20, per_class=5)
     for epoch in range(200):
         assert all(len(batch.unique()) == 20 for batch in dealt.batches(epoch))
+
+
+def test_a_large_class_is_put_in_order_once_each_time(monkeypatch):
+    """Not at each of its turns: with a million samples that would take longer than many a training step."""
+    drawn, original = [], balanced_batches.permutation
+
+    def permutation(count, generator):
+        drawn.append(count)
+        return original(count, generator)
+
+    monkeypatch.setattr(balanced_batches, "permutation", permutation)
+    dealt = BalancedBatches(labels_of((900, 90)), batch_size=10)
+    for epoch in range(3):
+        assert len(list(dealt.batches(epoch))) == 99
+    assert drawn.count(900) <= 2, "297 turns of 5 are the class once, and most of it once more"
 
 
 def test_epochs_follow_from_the_seed_in_any_order():

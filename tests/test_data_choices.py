@@ -240,6 +240,9 @@ class TestArraysInMemory:
             ({"size": 1}, [0, 1], r"inputs must be an array, or lists of one length: got dict\."),
             ((row for row in np.eye(4)), [0, 1, 0, 1], r"lists of one length: got generator\."),
             (np.eye(3), {0, 1, 2}, r"labels must be an array, or lists of one length: got set\."),
+            (np.ma.array(np.eye(4), mask=np.eye(4)), [0, 1, 0, 1], "inputs must have all their values: some are"),
+            (np.eye(4), np.ma.array([0, 1, 0, 1], mask=[1, 0, 0, 0]), "labels must have all their values: some are"),
+            ([torch.ones(3, requires_grad=True)] * 4, [0, 1, 0, 1], "inputs must be an array, or lists of one length"),
         ],
     )
     def test_what_is_no_array_is_named(self, rows, labels, message):

@@ -94,6 +94,8 @@ def test_lists_of_what_is_shown_and_of_classes(tmp_path):
 def test_ragged_lists_are_refused_by_name():
     with pytest.raises(InputError, match="embeddings must be an array, or lists of one length"):
         EmbeddingSet.from_arrays([[1.0, 2.0], [3.0]], [0, 1])
+    with pytest.raises(InputError, match="embeddings must be an array"):  # of a model, and not detached
+        EmbeddingSet.from_arrays([torch.ones(2, requires_grad=True)] * 2, [0, 1])
 
 
 def test_numbers_as_names_of_classes_are_the_same_after_a_file(tmp_path):

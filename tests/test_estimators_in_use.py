@@ -46,3 +46,17 @@ def test_a_fit_that_fails_leaves_the_one_before_as_it_was():
         model.fit(X[:, :2], np.zeros(len(X)))
     np.testing.assert_array_equal(model.predict_proba(X), before)
     assert model.classes_.tolist() == [0, 1, 2]
+
+
+def test_masked_values_are_refused():
+    """scikit-learn would take whatever lies below the mask."""
+    gaps = np.zeros_like(X, dtype=bool)
+    gaps[3, 1] = True
+    hidden, model = np.ma.array(X, mask=gaps), ContrastiveClassifier(**SMALL)
+    with pytest.raises(InputError, match="X must have all their values: some are masked"):
+        model.fit(hidden, Y)
+    with pytest.raises(InputError, match="y must have all their values: some are masked"):
+        model.fit(X, np.ma.array(Y, mask=gaps[:, 1]))
+    model.fit(np.ma.array(X), Y)  # nothing is masked
+    with pytest.raises(InputError, match="X must have all their values: some are masked"):
+        model.predict(hidden)

@@ -206,6 +206,18 @@ def test_retrieval_may_have_nothing_to_find():
     assert retrieve(vectors, torch.arange(10)).queries.numel() == 0
 
 
+def test_retrieval_takes_class_numbers_of_any_type():
+    """A byte is no mask, and a large number asks for no room."""
+    vectors, labels = torch.randn(12, 3, generator=torch.Generator().manual_seed(0)), torch.arange(12) % 2
+    plain = retrieve(vectors, labels)
+    for same in (labels.bool(), labels.to(torch.uint8), labels.int(), labels * 10**15):
+        found = retrieve(vectors, same)
+        assert torch.equal(found.average_precision, plain.average_precision)
+        assert torch.equal(found.r_precision, plain.r_precision)
+    with pytest.raises(InputError, match=r"labels must be class numbers from 0: got -1\. Leave unlabelled samples out"):
+        retrieve(vectors, labels - 1)
+
+
 def test_accuracies_are_scikit_learns():
     generator = torch.Generator().manual_seed(0)
     scores, labels = torch.randn(500, 9, generator=generator), torch.randint(8, (500,), generator=generator)

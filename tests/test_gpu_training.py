@@ -78,7 +78,7 @@ def test_recorded_steps_are_the_steps(way, case):
             plan = made.planner.plan(epoch)
             for place in range(len(plan)):
                 step = epoch * len(plan) + place
-                loss = made.step(plan.batch(place), step=step, epochs_before=epoch, share=0.5)
+                loss = made.step(plan.batch(place), step=step, times_before=epoch, share=0.5)
                 values[name].append(loss.item())
     assert recorded.step.recorded is not None
     assert list(recorded.step.recorded.recordings) == [32]
@@ -93,10 +93,10 @@ def test_a_replay_reads_the_new_batch():
     made.parts.network.train()
     plan = made.planner.plan(0)
     for step in range(5):
-        made.step(plan.batch(0), step=step, epochs_before=0, share=1e-9)
-    again = made.step(plan.batch(0), step=4, epochs_before=0, share=1e-9).item()
-    assert made.step(plan.batch(0), step=4, epochs_before=0, share=1e-9).item() == pytest.approx(again, rel=1e-3)
-    assert made.step(plan.batch(1), step=4, epochs_before=0, share=1e-9).item() != pytest.approx(again, rel=1e-3)
+        made.step(plan.batch(0), step=step, times_before=0, share=1e-9)
+    again = made.step(plan.batch(0), step=4, times_before=0, share=1e-9).item()
+    assert made.step(plan.batch(0), step=4, times_before=0, share=1e-9).item() == pytest.approx(again, rel=1e-3)
+    assert made.step(plan.batch(1), step=4, times_before=0, share=1e-9).item() != pytest.approx(again, rel=1e-3)
 
 
 @pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")
@@ -153,7 +153,7 @@ def test_what_cannot_be_recorded_goes_on_plainly():
 
     def losses(one):
         batch = one.planner.plan(0).batch(0)
-        return [one.step(batch, step=step, epochs_before=0, share=0.5).item() for step in range(6)]
+        return [one.step(batch, step=step, times_before=0, share=0.5).item() for step in range(6)]
 
     torch.cuda.manual_seed(7)
     expected = torch.randn(4, device="cuda")
@@ -174,5 +174,5 @@ def test_layers_that_draw_go_on_where_nothing_can_be_recorded():
         each.parts.network.train()
         batch = each.planner.plan(0).batch(0)
         with pytest.warns(RuntimeWarning, match="could not be recorded") if each is made else nullcontext():
-            values[name] = [each.step(batch, step=step, epochs_before=0, share=0.5).item() for step in range(6)]
+            values[name] = [each.step(batch, step=step, times_before=0, share=0.5).item() for step in range(6)]
     assert values["made"] == pytest.approx(values["plain"], rel=1e-2)

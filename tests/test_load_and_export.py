@@ -119,6 +119,8 @@ def test_embed_leaves_the_model_as_it_was_and_takes_nothing():
     for wrong in (0, 2.5, "many", True):
         with pytest.raises(OptionError, match=f"batch must be a whole number of at least 1: got {wrong!r}"):
             embed(loaded.model, loaded.views, data, batch=wrong)
+    with pytest.raises(OptionError, match=r"precision must be one of 'fp32', 'bf16', 'fp16': got 'bfp16'\. Did you"):
+        embed(loaded.model, loaded.views, data, precision="bfp16")
 
 
 class Numbered:

@@ -219,6 +219,12 @@ def test_inputs_of_several_shapes_come_with_advice(run):
         load(run, device="cpu").predict([[1.0] * 6, [1.0] * 5])
 
 
+def test_masked_inputs_are_refused(run):
+    """NumPy would hand on what lies below the mask."""
+    with pytest.raises(InputError, match="inputs of this model must have all their values: some are masked"):
+        load(run, device="cpu").predict(np.ma.array(np.zeros((1, 6)), mask=[[0, 0, 1, 0, 0, 0]]))
+
+
 @pytest.mark.parametrize("method", ["class_means", "knn"])
 def test_samples_that_are_not_finite_have_no_class(run, method):
     inputs = np.zeros((3, 6))

@@ -126,6 +126,8 @@ def test_one_class_and_classes_of_one_point():
     singles = theory.sphere_optimum("supcon", counts=(1, 1, 1), dim=2)
     assert singles.value == 0
     assert singles.converged
+    alone = theory.sphere_optimum("decoupled", counts=(5,), dim=2)  # no negative, so no loss
+    assert (alone.value, alone.floor, alone.excess) == (0.0, 0.0, 0.0)
 
 
 def test_same_seed_same_points_and_other_seed_a_rotation_of_them():

@@ -132,10 +132,10 @@ def interrupted(monkeypatch):
     def go(folder, *, after, number=signal.SIGINT, **changes):
         original = TrainingStep.__call__
 
-        def step(self, batch, *, step, epochs_before, share):
+        def step(self, batch, *, step, times_before, share):
             if step == after - 1:
                 signal.raise_signal(number)
-            return original(self, batch, step=step, epochs_before=epochs_before, share=share)
+            return original(self, batch, step=step, times_before=times_before, share=share)
 
         with monkeypatch.context() as patch:
             patch.setattr(TrainingStep, "__call__", step)
@@ -212,7 +212,7 @@ def test_logged_losses_and_excess_are_those_of_the_batches(tmp_path):
         reading = sincere.diagnose(outputs, made.parts.data.labels[batch], set_loss=False).losses["supcon"]
         values.append(reading.value)
         excess.append(reading.excess)
-        assert made.step(batch, step=place, epochs_before=0, share=made.rate(place) / 0.1).item() == pytest.approx(
+        assert made.step(batch, step=place, times_before=0, share=made.rate(place) / 0.1).item() == pytest.approx(
             reading.value, rel=1e-5
         )
     logged = [record for record in read_metrics(tmp_path / "metrics.jsonl") if record["kind"] == "train"]
@@ -240,7 +240,7 @@ def test_steps_move_at_the_scheduled_rate(tmp_path):
         weight = made.model.head.layers[0].weight
         before, gradients = weight.detach().clone(), []
         hook = weight.register_hook(gradients.append)
-        made.step(plan.batch(step), step=step, epochs_before=0, share=made.rate(step) / 0.1)
+        made.step(plan.batch(step), step=step, times_before=0, share=made.rate(step) / 0.1)
         hook.remove()
         torch.testing.assert_close(weight, before - (0.02 + 0.08 * step / 5) * gradients[0])
 
@@ -270,7 +270,7 @@ def test_momentum_encoder_and_queue_are_the_equation(tmp_path):
         same = labels.unsqueeze(1) == torch.cat([labels, classes])
         negatives = s.masked_fill(same, -torch.inf).logsumexp(dim=1, keepdim=True)
         expected = ((F.softplus(negatives - s) * same).sum(1) / same.sum(1)).mean()
-        assert made.step(batch, step=place, epochs_before=0, share=1.0).item() == pytest.approx(
+        assert made.step(batch, step=place, times_before=0, share=1.0).item() == pytest.approx(
             expected.item(), rel=1e-5
         )
         by_hand.enqueue(keys, labels)
@@ -695,9 +695,9 @@ def test_plain_lines(tmp_path, capsys):
 def test_a_signal_is_answered_in_words(tmp_path, capsys, monkeypatch):
     original = TrainingStep.__call__
 
-    def step(self, batch, *, step, epochs_before, share):
+    def step(self, batch, *, step, times_before, share):
         signal.raise_signal(signal.SIGTERM)
-        return original(self, batch, step=step, epochs_before=epochs_before, share=share)
+        return original(self, batch, step=step, times_before=times_before, share=share)
 
     monkeypatch.setattr(TrainingStep, "__call__", step)
     found = train(small_config(), run=tmp_path, data=small_splits())
@@ -811,7 +811,7 @@ def test_what_is_left_over_is_not_compiled(way, monkeypatch):
     plan = compiled.planner.plan(0)
     assert [plan.size(place) for place in range(len(plan))] == [24, 24, 12]
     for place in range(len(plan)):
-        values = [made.step(plan.batch(place), step=place, epochs_before=0, share=0.5) for made in (compiled, plain)]
+        values = [made.step(plan.batch(place), step=place, times_before=0, share=0.5) for made in (compiled, plain)]
         assert values[0].item() == pytest.approx(values[1].item(), rel=1e-5)
     assert sizes
     assert 12 not in sizes
@@ -821,7 +821,7 @@ def test_cuda_graphs_on_a_cpu_are_plain_steps():
     """There is nothing to record without a GPU, and the settings of a run on one can still be tried."""
     graphs, plain = session(compute=replace(CPU, compile="graphs")), session()
     batch = plain.planner.plan(0).batch(0)
-    values = [made.step(batch, step=0, epochs_before=0, share=1.0).item() for made in (graphs, plain)]
+    values = [made.step(batch, step=0, times_before=0, share=1.0).item() for made in (graphs, plain)]
     assert values[0] == pytest.approx(values[1], rel=1e-5)
 
 
@@ -841,12 +841,12 @@ def test_views_of_a_sample_take_turns_from_epoch_to_epoch(count, tmp_path, monke
     shown = {}
     original = TrainingStep.__call__
 
-    def step(self, batch, *, step, epochs_before, share):
+    def step(self, batch, *, step, times_before, share):
         assert step not in shown
         render = self.parts.views.render
-        views = render(self.parts.data.inputs[batch], self._drawn(batch, step, epochs_before))
+        views = render(self.parts.data.inputs[batch], self._drawn(batch, step, times_before))
         shown[step] = (batch, sides(self.parts.data.inputs[batch], views))
-        return original(self, batch, step=step, epochs_before=epochs_before, share=share)
+        return original(self, batch, step=step, times_before=times_before, share=share)
 
     monkeypatch.setattr(TrainingStep, "__call__", step)
     encoder = EncoderConfig("small_cnn", {"width": 2})
@@ -871,10 +871,10 @@ def test_a_sample_that_is_left_out_keeps_its_turn(count, tmp_path, monkeypatch, 
     shown = {}
     original = TrainingStep.__call__
 
-    def step(self, batch, *, step, epochs_before, share):
-        views = self.parts.views.render(self.parts.data.inputs[batch], self._drawn(batch, step, epochs_before))
+    def step(self, batch, *, step, times_before, share):
+        views = self.parts.views.render(self.parts.data.inputs[batch], self._drawn(batch, step, times_before))
         shown[step] = (batch, sides(self.parts.data.inputs[batch], views))
-        return original(self, batch, step=step, epochs_before=epochs_before, share=share)
+        return original(self, batch, step=step, times_before=times_before, share=share)
 
     monkeypatch.setattr(TrainingStep, "__call__", step)
     changes = {"splits": image_splits(), "views": flips(count), "epochs": 8, "loss": LossConfig("supcon")}
@@ -891,13 +891,13 @@ def test_a_sample_that_is_left_out_keeps_its_turn(count, tmp_path, monkeypatch, 
 
 
 def test_plans_do_not_depend_on_the_plans_before():
-    """In how many epochs a sample came: the same for a run that resumes, and for one that asks again."""
+    """How often a sample came: the same for a run that resumes, and for one that asks again."""
     made = session(batches=BatchesConfig(25, "shuffled"))
     came = torch.zeros(60, dtype=torch.int64)
     plans = [made.planner.plan(epoch) for epoch in range(6)]
     for plan in plans:
         for place in range(len(plan)):
-            assert torch.equal(plan.epochs_before(place), came[plan.batch(place)])
+            assert torch.equal(plan.times_before(place), came[plan.batch(place)])
         came[plan.indices] += 1
     assert came.min() < came.max()
     for epoch in (5, 2, 2, 4):
@@ -907,13 +907,33 @@ def test_plans_do_not_depend_on_the_plans_before():
     assert set(everything.plan(7).before.tolist()) == {7}
 
 
+def test_copies_of_a_rare_sample_take_turns_too():
+    """Also those within one batch."""
+    splits = image_splits(60)
+    rare = torch.cat([(splits.train.labels == label).nonzero().flatten()[:count] for label, count in ((0, 20), (1, 2))])
+    splits = replace(splits, train=splits.train.subset(rare))
+    changes = {"encoder": EncoderConfig("small_cnn", {"width": 2}), "batches": BatchesConfig(12, "balanced")}
+    made = session(splits, views=flips(1), **changes)
+    by_sample = {number: [] for number in range(22)}
+    for epoch in range(3):
+        plan = made.planner.plan(epoch)
+        assert torch.equal(plan.before, session(splits, **changes).planner.plan(epoch).before), "as one that resumes"
+        for place in range(len(plan)):
+            batch = plan.batch(place)
+            numbers = made.step._drawn(batch, place, times_before=plan.times_before(place))[:, 0, 0]
+            for sample, number in zip(batch.tolist(), numbers.tolist(), strict=True):
+                by_sample[sample].append(number < 0.5)
+    assert min(len(by_sample[sample]) for sample in (20, 21)) > 6, "several times in a batch"
+    assert all(a != b for turns in by_sample.values() for a, b in pairwise(turns)), "one side, then the other"
+
+
 def test_which_side_comes_first_is_a_toss_of_the_seed():
     splits = image_splits(600)
     batch = torch.arange(600)
     first = {}
     for seed in (0, 1):
         made = session(splits, views=flips(1), encoder=EncoderConfig("small_cnn", {"width": 2}), seed=seed)
-        drawn = [made.step._drawn(batch, number, epochs_before=0)[:, 0, 0] < 0.5 for number in (0, 7)]
+        drawn = [made.step._drawn(batch, number, times_before=0)[:, 0, 0] < 0.5 for number in (0, 7)]
         assert torch.equal(*drawn), "whatever the step at which a sample comes"
         first[seed] = drawn[0]
         assert stats.binomtest(int(drawn[0].sum()), 600, 0.5).pvalue > 1e-3
@@ -927,11 +947,11 @@ def test_which_side_comes_first_is_a_toss_of_the_seed():
 def test_many_processes_take_the_turns_of_one(world):
     made = session(image_splits(), views=flips(2), encoder=EncoderConfig("small_cnn", {"width": 2}))
     batch, step = torch.randperm(60, generator=torch.Generator().manual_seed(0))[:13], made.step
-    whole = step._drawn(batch, 4, epochs_before=3)
+    whole = step._drawn(batch, 4, times_before=3)
     shares = []
     for rank in range(world):
         step.parts = replace(made.parts, processes=Processes(rank, world))
-        shares.append(step._drawn(batch, 4, epochs_before=3))
+        shares.append(step._drawn(batch, 4, times_before=3))
     assert torch.equal(torch.cat(shares), whole)
     assert torch.equal(whole[:, 0, 0] < 0.5, whole[:, 1, 0] >= 0.5)
 
@@ -985,7 +1005,7 @@ def test_training_leaves_the_first_layer_and_moves_everything_else(optimizer):
     made.parts.network.train()
     plan = made.planner.plan(0)
     for place in range(2):
-        made.step(plan.batch(place), step=place, epochs_before=0, share=1.0)
+        made.step(plan.batch(place), step=place, times_before=0, share=1.0)
     same = {name for name, value in made.parts.network.named_parameters() if torch.equal(value, before[name])}
     assert same == {"model.encoder.stem.weight"}
 

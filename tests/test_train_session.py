@@ -76,7 +76,7 @@ def test_chunks_in_float16_move_the_weights_as_the_whole_batch_does():
         made = built(compute=replace(compute, chunk_size=chunk_size))
         made.step.scaler = torch.amp.GradScaler("cpu", init_scale=256.0)  # which overflows in neither way
         before = torch.cat([weight.detach().flatten() for weight in made.model.parameters()])
-        made.step(made.planner.plan(0).batch(0), step=0, epochs_before=0, share=1.0)
+        made.step(made.planner.plan(0).batch(0), step=0, times_before=0, share=1.0)
         moved.append(torch.cat([weight.detach().flatten() for weight in made.model.parameters()]) - before)
     assert moved[0].norm() > 1e-3
     assert (moved[0] - moved[1]).norm() < 0.02 * moved[0].norm()
@@ -106,5 +106,5 @@ def test_processes_drop_out_units_of_their_own():
     for rank in (0, 1, 0):
         made = build_session(small_config(**changes), small_splits(), torch.device("cpu"), Processes(rank, 1))
         batch = made.planner.plan(0).batch(0)
-        values.append(made.step(batch, step=0, epochs_before=0, share=1.0).item())
+        values.append(made.step(batch, step=0, times_before=0, share=1.0).item())
     assert values[0] == values[2] != values[1]

@@ -69,7 +69,7 @@ def extrapolated(tried: Sequence[tuple[int, float]], samples: int) -> float:
 
 def _seconds(session: Session, batch: Tensor) -> float:
     began = perf_counter()
-    session.step(batch, step=0, epochs_before=0, share=1.0)
+    session.step(batch, step=0, times_before=0, share=1.0)
     return perf_counter() - began
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from sincere.data.conversion import array_of_tensor
+from sincere.data.conversion import plain_array
 from sincere.data.label_lines import check_as_many, read_label_lines
 from sincere.data.numpy_files import is_numpy_file, load_arrays
 from sincere.data.options import Settings
@@ -141,12 +141,7 @@ def _pairs(arrays: Mapping[str, Array], path: Path, settings: Settings) -> dict[
 
 def array_of(values: npt.ArrayLike | Tensor, what: str) -> Array:
     """Whatever holds numbers or names, as an array."""
-    if isinstance(values, Tensor):
-        return array_of_tensor(values)
-    try:
-        found = np.asarray(values)
-    except ValueError as error:  # lists of several lengths
-        raise InputError(f"{what} must be an array, or lists of one length: {error}.") from error
+    found = plain_array(what, values)
     if found.dtype.kind == "U" and isinstance(values, list | tuple):
         gap = next((place for place, value in enumerate(values) if isinstance(value, float) and isnan(value)), None)
         if gap is not None:  # NumPy has made a name of it, 'nan'

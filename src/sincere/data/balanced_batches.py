@@ -1,14 +1,14 @@
 """Batches in which every class comes as often as any other, however many samples it has."""
 
 from collections.abc import Iterator, Sequence
-from numbers import Integral
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sincere.data.batches import Numbers, check_sizes, permutation, share_of
+from sincere.checks import is_integral
+from sincere.data.batches import Numbers, check_sizes, names_of, permutation, share_of
 from sincere.data.conversion import class_numbers
 from sincere.data.epochs import EpochAfterEpoch
 from sincere.data.samples import dealt_unlabelled, listed_names
@@ -30,7 +30,7 @@ class BalancedBatches(EpochAfterEpoch):
 
     Args:
         labels: classes (n,), whole numbers: a tensor, an array or a list. −1 is dealt out like any other, with a note.
-        batch_size: samples of a batch at most, over all ranks.
+        batch_size: samples of a batch at most, over all ranks; not more than there are in all.
         per_class: samples of each class in a batch; as many as fit all classes unless given, and two at least.
         rank, world_size: of this process. Each rank takes an even share of every batch.
         class_names: to name classes in notes.
@@ -57,8 +57,10 @@ class BalancedBatches(EpochAfterEpoch):
         if len(found) < 2:
             raise InputError(f"balanced batches need at least two classes: got {len(found)}.")
         self._counts, self._members = counts, np.split(np.argsort(numbers, kind="stable"), np.cumsum(counts)[:-1])
-        self.per_class = _per_class(per_class, batch_size, len(counts))
-        self.classes_per_batch = min(len(counts), batch_size // self.per_class)
+        given = _checked(per_class, batch_size)
+        room = max(min(batch_size, len(numbers)), 2 * given)  # a batch of more than all samples would be of copies
+        self.per_class = max(given, room // len(counts)) if per_class is None else given
+        self.classes_per_batch = min(len(counts), room // self.per_class)
         self.largest = self.smallest = self.per_class * self.classes_per_batch
         if self.smallest < world_size:
             raise OptionError(
@@ -66,8 +68,9 @@ class BalancedBatches(EpochAfterEpoch):
                 "ranks. Raise per_class or batch_size."
             )
         self._batches = max(1, round(len(numbers) / self.largest))
-        names = [str(c) if class_names is None or c < 0 else class_names[c] for c in found.tolist()]
-        self.notes = (*dealt_unlabelled(found.tolist(), counts.tolist()), *self._told(names, batch_size))
+        self._orders: dict[int, tuple[int, Numbers]] = {}  # of each large class the last one, and of which time it is
+        told = self._told(names_of(found.tolist(), class_names), batch_size)
+        self.notes = (*dealt_unlabelled(found.tolist(), counts.tolist()), *told)
 
     def __len__(self) -> int:
         return self._batches
@@ -129,8 +132,14 @@ class BalancedBatches(EpochAfterEpoch):
         return new
 
     def _order(self, one: int, cycle: int) -> Numbers:
-        """The order in which a large class comes for this time: a turn that begins in the time before and ends in this
-        one holds no sample twice."""
+        """The order in which a large class comes for this time, kept until another is asked for: many turns go by one,
+        and to draw it takes as long as the class is large."""
+        if one not in self._orders or self._orders[one][0] != cycle:
+            self._orders[one] = (cycle, self._new_order(one, cycle))
+        return self._orders[one][1]
+
+    def _new_order(self, one: int, cycle: int) -> Numbers:
+        """A turn that begins in the time before and ends in this one holds no sample twice."""
         size, count = len(self._members[one]), self.per_class
         order = permutation(size, seeded_generator(self.seed, one, cycle))
         begun = (cycle * size) % count  # samples of the turn that the time before has dealt
@@ -163,12 +172,13 @@ def _continued(order: list[int], begun: list[int], missing: int) -> list[int]:
     return head + [one for one in order if one not in head]
 
 
-def _per_class(given: int | None, batch_size: int, classes: int) -> int:
-    if given is None:
-        return max(2, batch_size // classes)
-    if isinstance(given, bool) or not isinstance(given, Integral) or given < 2 or 2 * given > batch_size:
+def _checked(per_class: int | None, batch_size: int) -> int:
+    """`per_class`, or the least that it can be."""
+    if per_class is None:
+        return 2
+    if not is_integral(per_class) or per_class < 2 or 2 * per_class > batch_size:
         raise OptionError(
-            f"per_class must be a whole number from 2 up to half a batch, {batch_size // 2}: got {given!r}. A batch "
-            "holds two classes or more."
+            f"per_class must be a whole number from 2 up to half a batch, {batch_size // 2}: got {per_class!r}. A "
+            "batch holds two classes or more."
         )
-    return int(given)
+    return int(per_class)

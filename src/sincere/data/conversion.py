@@ -22,12 +22,17 @@ def plain_array(name: str, values: object) -> Array:
     """Anything that holds numbers, or texts, as an array; `name` says in messages what it is."""
     if isinstance(values, Tensor):
         return array_of_tensor(values)
-    if np.ma.is_masked(values):
-        raise InputError(f"{name} must have all their values: some are masked. Leave those samples out.")
+    check_unmasked(name, values)
     try:
         return np.asarray(values)
-    except ValueError as error:
+    except (ValueError, RuntimeError, TypeError) as error:  # also of tensors with a graph, or on a GPU, in a list
         raise InputError(f"{name} must be an array, or lists of one length: {error}") from error
+
+
+def check_unmasked(name: str, values: object) -> None:
+    """Refuse masked values, under which NumPy keeps others that mean nothing."""
+    if np.ma.is_masked(values):
+        raise InputError(f"{name} must have all their values: some are masked. Leave those samples out.")
 
 
 def as_indices(given: object, samples: int) -> Tensor:
@@ -51,12 +56,7 @@ def as_indices(given: object, samples: int) -> Tensor:
 
 def class_numbers(labels: Tensor | npt.ArrayLike) -> npt.NDArray[np.int64]:
     """Class labels (n,) as whole numbers."""
-    try:
-        numbers = labels.cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
-    except ValueError as error:  # lists of unequal lengths
-        raise InputError(
-            f"labels must be whole numbers, one per sample: got a list that is no array ({error})."
-        ) from error
+    numbers = plain_array("labels", labels)
     if numbers.ndim != 1 or numbers.dtype.kind not in "biu":
         came = f"{labels.dtype if isinstance(labels, Tensor) else numbers.dtype} {numbers.shape}"
         raise InputError(f"labels must be whole numbers, one per sample: got {came}.")

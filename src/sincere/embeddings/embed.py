@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from sincere.checks import is_integral
+from sincere.checks import check_choice, is_integral
 from sincere.data import LabelledData
 from sincere.defaults import usual_defaults
 from sincere.embeddings.embedding_set import EmbeddingSet
@@ -131,6 +131,7 @@ def _through(
     model: EmbeddingModel, batches: Iterable[Tensor], place: torch.device, precision: Precision
 ) -> tuple[Tensor, Tensor]:
     """Embeddings and features of prepared samples, batch by batch."""
+    check_choice("precision", precision, get_args(Precision))
     found: list[tuple[Tensor, Tensor]] = []
     with in_evaluation(model), half_precision(place, precision), untuned():
         for samples in batches:

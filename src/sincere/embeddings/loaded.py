@@ -13,6 +13,7 @@ from torch import Tensor
 
 from sincere.checks import shape_of
 from sincere.data import Form, LabelledData, hash_texts
+from sincere.data.conversion import check_unmasked
 from sincere.defaults import usual_defaults
 from sincere.embeddings.arrays import writable
 from sincere.embeddings.description import ModelDescription
@@ -207,6 +208,7 @@ def load(run: str | Path, *, device: torch.device | str | None = None) -> Loaded
 
 
 def _tensor_of(inputs: object) -> Tensor:
+    check_unmasked("inputs of this model", inputs)
     try:
         array = np.asarray(inputs)
     except ValueError as error:

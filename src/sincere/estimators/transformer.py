@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data  # type: ign
 from torch import Tensor
 
 from sincere.checks import check_choice
+from sincere.data.conversion import check_unmasked
 from sincere.defaults import usual_defaults
 from sincere.errors import InputError
 from sincere.estimators.fitting import FitOptions, LossName, fit_model
@@ -134,6 +135,8 @@ class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         device, show = device_for(self.device), show_by(as_python(self.verbose))
         options = FitOptions(**{field.name: as_python(getattr(self, field.name)) for field in fields(FitOptions)})
         check_choice("output", self.output, OUTPUTS)
+        check_unmasked("X", X)
+        check_unmasked("y", y)
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
         encoder = LabelEncoder().fit(y)
@@ -161,6 +164,7 @@ class ContrastiveTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self)
+        check_unmasked("X", X)
         checked: Array = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         return checked
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sincere.checks import check_labels
-from sincere.errors import OptionError
+from sincere.errors import InputError, OptionError
 from sincere.evaluate.ties import TiedRanking, tied_ranking
 from sincere.nearest.cosines import comparable
 from sincere.nearest.neighbours import PARTS, cosine_tiles
@@ -67,7 +67,10 @@ def retrieve(queries: Tensor, labels: Tensor, *, ks: Sequence[int] = (1, 5, 10))
     ks = sorted(set(ks))
     queries, _ = comparable(queries, None)
     check_labels("labels", labels, queries.shape[0], "queries", queries.device)
-    counts = torch.bincount(labels)[labels] - 1  # a query does not find itself
+    if labels.numel() and (least := int(labels.min())) < 0:
+        raise InputError(f"labels must be class numbers from 0: got {least}. Leave unlabelled samples out.")
+    _, place, sizes = torch.unique(labels, return_inverse=True, return_counts=True)
+    counts = sizes[place] - 1  # a query does not find itself
     columns = labels.shape[0] - 1
     # Room for all queries at once: parts that are kept between large tiles that come and go would hold these, too.
     precision, average, *recall = torch.zeros(2 + len(ks), labels.shape[0], dtype=torch.float64, device=labels.device)

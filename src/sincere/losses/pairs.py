@@ -208,14 +208,19 @@ def _relation(
         usable = torch.ones_like(usable)
     if anchors.labels.ndim == 1:
         relation = Relation("classes", anchors.labels, contrast_labels, usable, labelled, offset)
-        return balanced(relation, anchors.rows.dtype) if settings.class_balanced else relation
+        return balanced(relation, _common_type(anchors, contrasts)) if settings.class_balanced else relation
     refuse_class_balance(settings.class_balanced, "samples with several labels belong to no class alone")
     kind: Kind = "soft" if soft == "classes" else settings.positives
-    dtype = anchors.rows.dtype
+    dtype = _common_type(anchors, contrasts)
     membership = _label_directions if soft == "classes" else _label_sets
     return Relation(
         kind, membership(anchors.labels, dtype), membership(contrast_labels, dtype), usable, labelled, offset
     )
+
+
+def _common_type(anchors: Samples, contrasts: Samples | None) -> torch.dtype:
+    """That of the logits."""
+    return torch.promote_types(anchors.rows.dtype, (contrasts or anchors).rows.dtype)
 
 
 def _numbers(labels: Tensor) -> Tensor:
@@ -251,7 +256,7 @@ def _logit_rows(
     A similarity of the caller's own sees every row as it came: it may look at the whole batch, and zeros may be
     nothing that it can take.
     """
-    dtype = anchors.rows.dtype if contrasts is None else torch.promote_types(anchors.rows.dtype, contrasts.rows.dtype)
+    dtype = _common_type(anchors, contrasts)
     a = anchors.rows.to(dtype)
     c = None if contrasts is None else contrasts.rows.to(dtype)
     temperature = settings.temperature

@@ -61,7 +61,7 @@ def simplex_value(
     check_choice("loss", name, LOSSES)
     check_choice("reduction", reduction, REDUCTIONS)
     members = torch.tensor([count for count in counts if count > 1])
-    if not len(members):
+    if not len(members) or (name == "decoupled" and len(counts) == 1):  # which has no negative
         return 0.0
     gap = simplex_gap(len(counts), temperature)
     own = torch.full_like(members, sum(counts), dtype=torch.float64) / len(counts) if class_balanced else members

@@ -43,9 +43,10 @@ class SphereOptimum(Record):
 
     @property
     def balanced(self) -> bool:
-        """Whether all classes have the same size, or the same weight as anchors and as contrasts. Only then is the
-        value at the simplex a lower bound."""
-        weighed = self.class_balanced and self.reduction == "class_mean" and min(self.counts) > 1
+        """Whether all classes have the same size, or the same weight as anchors and as contrasts (cross-entropy has no
+        contrasts). Only then is the value at the simplex a lower bound."""
+        contrastive = self.loss != "cross_entropy"
+        weighed = contrastive and self.class_balanced and self.reduction == "class_mean" and min(self.counts) > 1
         return weighed or len(set(self.counts)) == 1
 
     @property

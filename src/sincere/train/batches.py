@@ -19,7 +19,7 @@ class EpochPlan:
 
     epoch: int
     indices: Tensor  # of all batches, one after another, on the device
-    before: Tensor  # in how many epochs before this one each of them came, on the device
+    before: Tensor  # how often each of them came before, on the device
     starts: tuple[int, ...]  # where each batch starts, and where the last one ends
     order: np.ndarray[tuple[int], np.dtype[np.int64]]  # the labels of `indices`, on the CPU
     classes: int
@@ -31,8 +31,8 @@ class EpochPlan:
         """Indices of a batch, on the device."""
         return self.indices[self.starts[place] : self.starts[place + 1]]
 
-    def epochs_before(self, place: int) -> Tensor:
-        """In how many epochs before this one each sample of a batch came: in all of them unless some are left out."""
+    def times_before(self, place: int) -> Tensor:
+        """How often each sample of a batch came before: in every epoch once, unless some are left out or repeated."""
         return self.before[self.starts[place] : self.starts[place + 1]]
 
     def size(self, place: int) -> int:
@@ -55,7 +55,8 @@ class Planner:
         self.classes, self.device = len(data.class_names), data.inputs.device
         self.dealer = _dealer(config, data, self.labels, seed)
         self.processes = processes
-        self.leaves_out = config.sampler == "balanced" or (config.sampler == "shuffled" and config.drop_last)
+        self.repeats = config.sampler == "balanced"
+        self.leaves_out = self.repeats or (config.sampler == "shuffled" and config.drop_last)
         self._came, self._counted = torch.zeros(len(data), dtype=torch.int64), 0  # in the epochs before `_counted`
         if self.dealer.smallest < processes:
             # Sizes of batches by class differ a little between epochs. What cannot be shared out in one of them is
@@ -82,14 +83,15 @@ class Planner:
             )
         indices = torch.cat(batches)
         starts = (0, *np.cumsum([len(batch) for batch in batches]).tolist())
-        both = torch.stack([indices, self._epochs_before(epoch)[indices]])
+        before = self._came_before(epoch)[indices]
+        both = torch.stack([indices, before + _times_in(indices) if self.repeats else before])
         if self.device.type == "cuda":
             both = both.pin_memory()
         moved = both.to(self.device, non_blocking=True)
         return EpochPlan(epoch, moved[0], moved[1], starts, self.labels[indices].numpy(), self.classes)
 
-    def _epochs_before(self, epoch: int) -> Tensor:
-        """In how many epochs before this one each sample came, (n,).
+    def _came_before(self, epoch: int) -> Tensor:
+        """How often each sample came in the epochs before this one, (n,).
 
         It follows from the seed, so a run that resumes has it from the same epochs, dealt out once more.
         """
@@ -98,9 +100,17 @@ class Planner:
         if epoch < self._counted:
             self._came, self._counted = torch.zeros_like(self._came), 0
         for earlier in range(self._counted, epoch):
-            self._came[torch.cat(list(self.dealer.batches(earlier)))] += 1
+            self._came += torch.bincount(torch.cat(list(self.dealer.batches(earlier))), minlength=len(self._came))
         self._counted = epoch
         return self._came
+
+
+def _times_in(indices: Tensor) -> Tensor:
+    """How often each of these indices came among those before it."""
+    ordered, places = indices.sort(stable=True)
+    times = torch.empty_like(indices)
+    times[places] = torch.arange(len(indices)) - torch.searchsorted(ordered, ordered)
+    return times
 
 
 def _dealer(config: BatchesConfig, data: LabelledData, labels: Tensor, seed: int) -> Batches:

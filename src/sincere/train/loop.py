@@ -196,8 +196,8 @@ class Loop:
         plan = self.upcoming or session.planner.plan(position.epoch)
         while position.place < len(plan):
             share = session.rate(position.step) / session.config.optimizer.lr
-            batch, before = plan.batch(position.place), plan.epochs_before(position.place)
-            loss = session.step(batch, step=position.step, epochs_before=before, share=share)
+            batch, before = plan.batch(position.place), plan.times_before(position.place)
+            loss = session.step(batch, step=position.step, times_before=before, share=share)
             meter.add(loss, plan.size(position.place))
             position.step, position.place = position.step + 1, position.place + 1
             self.progress.tick(position.step)

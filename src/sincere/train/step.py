@@ -88,10 +88,10 @@ class TrainingStep:
         self.parts.network.compile(**how)
         self._render = torch.compile(self._render, **how)
 
-    def __call__(self, batch: Tensor, *, step: int, epochs_before: int | Tensor, share: float) -> Tensor:
+    def __call__(self, batch: Tensor, *, step: int, times_before: int | Tensor, share: float) -> Tensor:
         """Move the weights by one batch, indices (b,) of all processes, at a share of the full learning rate.
 
-        `epochs_before` is in how many epochs the samples came before, one number for all or (b,). Returns the loss of
+        `times_before` is how often the samples came before, one number for all or (b,). Returns the loss of
         the whole batch, on the device and without its graph.
         """
         parts = self.parts
@@ -100,7 +100,7 @@ class TrainingStep:
             torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
         mine = parts.processes.own_share(batch)
         inputs, labels = parts.data.inputs[mine], parts.data.labels[mine]
-        numbers = self._drawn(batch, step, epochs_before)
+        numbers = self._drawn(batch, step, times_before)
         if self.chunk_size is None:
             recorded = self.recorded if len(batch) >= self.complete else None
             loss, outputs, keys = (recorded or self._forward_and_backward)(inputs, numbers, labels)
@@ -122,12 +122,12 @@ class TrainingStep:
         (loss if self.scaler is None else self.scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
         return loss.detach(), outputs, keys
 
-    def _drawn(self, batch: Tensor, step: int, epochs_before: int | Tensor) -> Tensor:
+    def _drawn(self, batch: Tensor, step: int, times_before: int | Tensor) -> Tensor:
         """The random numbers of this process's share, out of those of the whole batch."""
         self.generator.manual_seed(seed_for(self.seed, "views", step))
         inputs = self.parts.data.inputs
         shaped = inputs[:1].expand(len(batch), *inputs.shape[1:])  # only its shape is looked at
-        first = self.firsts[batch] + epochs_before * self.views
+        first = self.firsts[batch] + times_before * self.views
         turns = first.unsqueeze(1) + torch.arange(self.views, device=self.device)
         numbers = self.parts.views.draw(shaped, count=self.views, generator=self.generator, turns=turns)
         return self.parts.processes.own_share(numbers)
