@@ -39,6 +39,9 @@ def balancing_tilt(s: Tensor, members: Tensor, k: Tensor) -> Tensor:
     low, high = torch.where(solvable, low, 0), torch.where(solvable, high, 0)
     tilt = (low + high) / 2
     rounding, hidden = 4 * torch.finfo(s.dtype).eps, transforms.hide_values(s)
+    if s.dtype == torch.float64 and not hidden:  # most rounds in single precision, where they cost a fraction
+        rough = balancing_tilt(s.float(), members, k).double()
+        tilt = torch.where((rough > low) & (rough < high), rough, tilt)
     for _ in range(NEWTON_STEPS):
         p = drawing_probabilities(s, members, tilt)
         excess, variance = p.sum(dim=1) - k, (p * (1 - p)).sum(dim=1)
