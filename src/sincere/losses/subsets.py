@@ -34,7 +34,8 @@ def balancing_tilt(s: Tensor, members: Tensor, k: Tensor) -> Tensor:
     solvable = (k > 0) & (k < count)
     share = torch.where(solvable, k.to(s.dtype) / count.clamp(min=1), 0.5)
     centre = share.log() - torch.log1p(-share)
-    low = centre - s.masked_fill(~members, -torch.inf).amax(dim=1)
+    held = s.masked_fill(~members, -torch.inf)  # so what is no member has p = 0
+    low = centre - held.amax(dim=1)
     high = centre - s.masked_fill(~members, torch.inf).amin(dim=1)
     low, high = torch.where(solvable, low, 0), torch.where(solvable, high, 0)
     tilt = (low + high) / 2
@@ -43,8 +44,8 @@ def balancing_tilt(s: Tensor, members: Tensor, k: Tensor) -> Tensor:
         rough = balancing_tilt(s.float(), members, k).double()
         tilt = torch.where((rough > low) & (rough < high), rough, tilt)
     for _ in range(NEWTON_STEPS):
-        p = drawing_probabilities(s, members, tilt)
-        excess, variance = p.sum(dim=1) - k, (p * (1 - p)).sum(dim=1)
+        p = torch.sigmoid(held + tilt.unsqueeze(1))
+        excess, variance = p.sum(dim=1) - k, torch.addcmul(p, p, p, value=-1).sum(dim=1)
         low = torch.where(excess < 0, tilt, low)
         high = torch.where(excess > 0, tilt, high)
         newton = tilt - excess / variance
