@@ -78,6 +78,13 @@ def test_a_column_of_words_may_be_the_classes(tmp_path):
         read_data(tmp_path / "t.csv", labels="optional")
 
 
+def test_what_is_no_sample_makes_no_class_of_unlabelled_ones(tmp_path):
+    write_images(tmp_path / "d", {"cat": 2})
+    (tmp_path / "d" / "notes.txt").write_text("-")
+    _, notes = read_data(tmp_path / "d", labels="optional")
+    assert notes == (f"1 file of {tmp_path / 'd'} is no image file and was left out: {tmp_path / 'd' / 'notes.txt'}.",)
+
+
 def test_files_side_by_side_and_alone(tmp_path):
     write_images(tmp_path / "d", {"cat": 2})
     for i in range(3):
