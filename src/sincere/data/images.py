@@ -81,19 +81,19 @@ class ImageFiles:
         if of_bytes := bool(wide) and max(wide.values()) <= BYTE:
             _in_threads(partial(decode, white=BYTE), wide)
         unreadable = {i: str(change) for i, change in enumerate(changes) if isinstance(change, Exception)}
-        notes = []
+        notes, read = [], len(changes) - len(unreadable)
         if resized := sum(isinstance(change, _Change) and change.resized for change in changes):
             size = f"{form.shape[1]}×{form.shape[2]}"
-            words = f"{resized} of {len(changes)} images were scaled and cropped to {size}"
+            words = f"{resized} of {read} images were scaled and cropped to {size}"
             notes.append(Note(words, "the option image_size chooses another"))
         if greyed := sum(isinstance(change, _Change) and change.greyed for change in changes):
-            notes.append(Note(f"{greyed} of {len(changes)} images lost their colour, as most have none"))
+            notes.append(Note(f"{greyed} of {read} images lost their colour, as most have none"))
         if of_bytes:
-            words = f"{len(wide)} of {len(changes)} images have 32 bits and no value above 255"
+            words = f"{len(wide)} of {read} images have 32 bits and no value above 255"
             notes.append(Note(f"{words}: 255 is taken for white"))
         scaled = deep if of_bytes else deep | wide
         if scaled and max(scaled.values()) <= DARK:
-            words = f"{len(scaled)} of {len(changes)} images have 16 or 32 bits and no value above"
+            words = f"{len(scaled)} of {read} images have 16 or 32 bits and no value above"
             notes.append(Note(f"{words} {max(scaled.values()):,} of 65,535: they are dark, scale them before"))
         return Rendered(torch.from_numpy(pixels), unreadable, tuple(notes))
 
