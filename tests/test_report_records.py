@@ -208,6 +208,10 @@ def test_better_embeddings_get_better_words():
     )
 
 
+def checked(share, samples):
+    return {**CHECKS[0], "knn_accuracy": share, "samples": samples}
+
+
 @pytest.mark.parametrize(
     ("records", "grade", "words"),
     [
@@ -216,6 +220,8 @@ def test_better_embeddings_get_better_words():
         (tuple({**r, "loss": 21.0 - r["epoch"]} for r in EPOCHS), "mixed", "still falling"),
         (tuple({**r, "loss": float(r["epoch"])} for r in EPOCHS), "poor", "did not fall"),
         ((*EPOCHS, {**CHECKS[0], "knn_accuracy": 0.99}, CHECKS[0]), "mixed", "too long"),
+        ((*EPOCHS, *(checked(share, 2000) for share in (0.39, 0.35))), "mixed", "too long"),
+        ((*EPOCHS, *(checked(share, 49) for share in (0.39, 0.35))), "good", "levelled off"),  # two samples
         (
             tuple({**r, "loss": 3 + 2.0**-i, "excess": 2.7 + 2.0**-i} for i, r in enumerate(EPOCHS)),
             "mixed",
