@@ -197,14 +197,14 @@ def _readable(samples: Samples, rendered: Rendered, settings: Settings) -> tuple
     shown = samples.shown or ()
     files = listed([f"{shown[i]} ({_lost_link(shown[i]) or reason})" for i, reason in rendered.unreadable.items()])
     if len(rendered.unreadable) == count:
-        raise InputError(f"at least one file must be readable: none of {count} is: {files}. Remove or replace them.")
+        raise InputError(f"at least one file must be readable: none of {count:,} is: {files}. Remove or replace them.")
     if settings.unreadable == "stop":
         raise InputError(
-            f"every file must be readable: {len(rendered.unreadable)} of {count} are not: {files}. Remove or replace "
+            f"every file must be readable: {len(rendered.unreadable):,} of {count:,} are not: {files}. Remove or replace "
             "them, or go on without them: unreadable='skip'."
         )
     kept = torch.tensor([i for i in range(count) if i not in rendered.unreadable], dtype=torch.int64)
-    return kept, (f"{len(rendered.unreadable)} of {count} files were skipped: {files}.",)
+    return kept, (f"{len(rendered.unreadable):,} of {count:,} files were skipped: {files}.",)
 
 
 def _lost_link(path: str) -> str | None:

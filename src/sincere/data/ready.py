@@ -153,7 +153,7 @@ def features_from(
             f"{f'line {lines[row]}' if lines else f'row {row}'} column {repr(columns[column]) if columns else column}"
             for row, column in np.argwhere(bad).tolist()
         ]
-        rows = f"{int(bad.any(1).sum())} of {len(features)} rows hold"
+        rows = f"{int(bad.any(1).sum()):,} of {len(features):,} rows hold"
         raise InputError(
             f"{what} must lie within ±3.4e38, the range of float32: {rows} more, {listed(places, 5)}. Divide these "
             "columns by a power of ten."
