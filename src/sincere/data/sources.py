@@ -1,5 +1,6 @@
 """Which reader a source is for."""
 
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -51,6 +52,11 @@ def reader_for(source: str | Path, kind: Kind | None = None) -> Reader:
         name, _, rest = source.partition(":")
         if name in NAMED and rest:
             return NAMED[name](rest)
+    if not isinstance(source, (str, os.PathLike)):
+        raise InputError(
+            f"data must be a name or a path, {SOURCES}: got {type(source).__name__}. What is in memory already is split "
+            "by sincere.data.split_arrays(inputs, labels)."
+        )
     path = Path(source).expanduser()
     if path.is_dir():
         return _of_folder(path, kind)
