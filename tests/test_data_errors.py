@@ -122,6 +122,7 @@ CASES = {
     "not UTF-8": (raw("t.csv", GOOD.encode() + "é,a\n".encode("latin-1")), ["t.csv", "utf-8", "encoding='latin-1'"]),
     "UTF-16": (raw("t.csv", GOOD.encode("utf-16")), ["t.csv", "encoding='utf-16'"]),
     "in memory": (lambda folder: [[1.0, 2.0]], ["a name or a path", "got list", "split_arrays(inputs, labels)"]),
+    "sentences without a header": (csv("where is my card,a\nmy card is lost,b\n"), ["If its first line is data"]),
     "no header above words": (csv("1.5,2,cat\n3.5,4,dog\n"), ["label_column='…'", "If its first line is data"]),
     "decimal commas": (
         csv("a;b;label\n1,5;2,5;x\n3,5;4,5;y\n"),
