@@ -30,6 +30,7 @@ def told(new=Z, **options):
     [
         (lambda: SF.sincere(Z.numpy(), Y), InputError, ["embeddings", "torch.Tensor", "ndarray"]),
         (lambda: SF.sincere(Z.long(), Y), InputError, ["floating-point", "int64", ".float()"]),
+        (lambda: SF.sincere(Z, Y + 0.5), InputError, ["integers or booleans", ".long()", "RankNContrastLoss"]),
         (lambda: SF.sincere(Z[0], Y), InputError, ["(n, d)", "(b, v, d)", "(3,)"]),
         (lambda: SF.sincere(Z[:, :0], Y), InputError, ["at least one dimension", "(6, 0)"]),
         (lambda: SF.sincere(Z, Y[:3]), InputError, ["(6,)", "(3,)", "For 2 views pass embeddings as (3, 2, d)"]),

@@ -168,7 +168,7 @@ def check_labels(
         )
     if labels.is_floating_point() or labels.is_complex():
         fix = (
-            "Call .long() on class numbers."
+            "Call .long() on class numbers; numbers to be learned, as in regression, are for RankNContrastLoss."
             if labels.ndim == 1
             else "Call .bool() on a multi-hot matrix, or use soft_label / SoftLabelLoss for probabilities."
         )
