@@ -77,7 +77,11 @@ def say_not_kept(refused: Mapping[Path, OSError]) -> None:
 def check_finished(folder: RunFolder) -> None:
     """Refuse what is no run, or has not come to its end."""
     if folder.path.is_file():
-        raise InputError(f"{folder.path} must be the folder of a run: it is a file. `sincere train` makes runs.")
+        whose = folder.path.suffix.lower() in (".npz", ".npy")
+        of_embeddings = f" Embeddings are measured by {command('report', folder.path)}." if whose else ""
+        raise InputError(
+            f"{folder.path} must be the folder of a run: it is a file. `sincere train` makes runs.{of_embeddings}"
+        )
     if not folder.path.is_dir():
         raise InputError(f"there is no folder {folder.path}.")
     if not folder.started:
