@@ -152,8 +152,8 @@ class BalancedBatches(EpochAfterEpoch):
         if few:
             have = f"{amount(len(few), 'class', 'classes')} {'has' if len(few) == 1 else 'have'}"
             yield (
-                f"{have} fewer than {self.per_class} samples, which are repeated within a batch, as other views: "
-                f"{listed_names(few, 8)}."
+                f"{have} fewer than {self.per_class} samples, which are repeated within a batch, where only random "
+                f"views make them differ: {listed_names(few, 8)}."
             )
 
 
