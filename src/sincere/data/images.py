@@ -80,7 +80,7 @@ class ImageFiles:
         # 32 bits do not say what is white. All images decide it together, for one of them may simply be black.
         if of_bytes := bool(wide) and max(wide.values()) <= BYTE:
             _in_threads(partial(decode, white=BYTE), wide)
-        unreadable = {i: str(change) for i, change in enumerate(changes) if isinstance(change, Exception)}
+        unreadable = {i: _why(change) for i, change in enumerate(changes) if isinstance(change, Exception)}
         notes, read = [], len(changes) - len(unreadable)
         if resized := sum(isinstance(change, _Change) and change.resized for change in changes):
             size = f"{form.shape[1]}×{form.shape[2]}"
@@ -105,6 +105,11 @@ class _Change(NamedTuple):
     greyed: bool
     bits: int = 8  # of a channel
     largest: int = 0  # value, where these are more than 8
+
+
+def _why(error: Exception) -> str:
+    """Why an image cannot be read, without its name, which stands before."""
+    return "no image that Pillow knows" if isinstance(error, _pillow("Image").UnidentifiedImageError) else str(error)
 
 
 def _largest_values(changes: list[_Change | Exception], bits: int) -> dict[int, int]:
