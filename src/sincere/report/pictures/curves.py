@@ -32,7 +32,7 @@ def curves_picture(subject: Subject) -> Picture | None:
         share = [100 * record["knn_accuracy"] for record in checks]
         lower.plot([record["epoch"] for record in checks], share, "o-", color=COLOURS[2], markersize=4)
         lower.annotate(
-            f"{share[-1]:.1f}", (checks[-1]["epoch"], share[-1]), (0, 6), textcoords="offset points", ha="right"
+            f"{share[-1]:.1f}", (checks[-1]["epoch"], share[-1]), (6, 0), textcoords="offset points", va="center"
         )
         lower.set_ylabel("k-NN on validation,\nper cent right")
         lower.margins(y=0.25)
