@@ -119,6 +119,7 @@ def test_what_the_user_should_know_is_noted():
     [
         ([1, 1, 1, 1], {}, "at least two classes"),
         ([0.5, 1.0], {}, "whole numbers"),
+        (LABELS, {"class_names": ["a"]}, "labels must lie between 0 and 0"),
         (LABELS, {"per_class": 1}, "per_class must be a whole number from 2 up to half a batch, 8"),
         (LABELS, {"per_class": 9}, "got 9"),
         (LABELS, {"per_class": 2.0}, "got 2.0"),

@@ -11,7 +11,7 @@ from torch import Tensor
 from sincere.data.batches import Numbers, check_sizes, permutation, share_of
 from sincere.data.conversion import class_numbers
 from sincere.data.epochs import EpochAfterEpoch
-from sincere.data.samples import dealt_unlabelled, listed_names
+from sincere.data.samples import dealt_unlabelled, listed_names, names_in_notes
 from sincere.errors import InputError, OptionError
 from sincere.seeds import seeded_generator
 from sincere.tables import amount
@@ -66,7 +66,7 @@ class BalancedBatches(EpochAfterEpoch):
                 "ranks. Raise per_class or batch_size."
             )
         self._batches = max(1, round(len(numbers) / self.largest))
-        names = [str(c) if class_names is None or c < 0 else class_names[c] for c in found.tolist()]
+        names = names_in_notes(found.tolist(), class_names)
         self.notes = (*dealt_unlabelled(found.tolist(), counts.tolist()), *self._told(names, batch_size))
 
     def __len__(self) -> int:

@@ -14,7 +14,7 @@ from sincere.checks import is_integral
 from sincere.data.batch_limits import LEAST, SHORT, least_size, notes_on_classes
 from sincere.data.conversion import class_numbers
 from sincere.data.epochs import EpochAfterEpoch
-from sincere.data.samples import dealt_unlabelled, listed
+from sincere.data.samples import dealt_unlabelled, listed, names_in_notes
 from sincere.errors import InputError, OptionError
 from sincere.seeds import seeded_generator
 
@@ -136,7 +136,7 @@ class ClassBatches(EpochAfterEpoch):
         check_sizes(batch_size, rank, world_size)
         self.seed, self.rank, self.world_size = seed, rank, world_size
         found, numbers, counts = np.unique(class_numbers(labels), return_inverse=True, return_counts=True)
-        names = [str(c) if class_names is None or c < 0 else class_names[c] for c in found.tolist()]
+        names = names_in_notes(found.tolist(), class_names)
         self._numbers, self._units = numbers, _Units(counts)
         self._sizes = _batch_sizes(counts, batch_size, world_size)
         self.largest, self.smallest = int(max(self._sizes)), max(int(min(self._sizes)) - SHORT, LEAST)
