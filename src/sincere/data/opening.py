@@ -200,8 +200,8 @@ def _readable(samples: Samples, rendered: Rendered, settings: Settings) -> tuple
         raise InputError(f"at least one file must be readable: none of {count:,} is: {files}. Remove or replace them.")
     if settings.unreadable == "stop":
         raise InputError(
-            f"every file must be readable: {len(rendered.unreadable):,} of {count:,} are not: {files}. Remove or replace "
-            "them, or go on without them: unreadable='skip'."
+            f"every file must be readable: {len(rendered.unreadable):,} of {count:,} are not: {files}. Remove or "
+            "replace them, or go on without them: unreadable='skip'."
         )
     kept = torch.tensor([i for i in range(count) if i not in rendered.unreadable], dtype=torch.int64)
     return kept, (f"{len(rendered.unreadable):,} of {count:,} files were skipped: {files}.",)

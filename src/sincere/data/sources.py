@@ -54,8 +54,8 @@ def reader_for(source: str | Path, kind: Kind | None = None) -> Reader:
             return NAMED[name](rest)
     if not isinstance(source, (str, os.PathLike)):
         raise InputError(
-            f"data must be a name or a path, {SOURCES}: got {type(source).__name__}. What is in memory already is split "
-            "by sincere.data.split_arrays(inputs, labels)."
+            f"data must be a name or a path, {SOURCES}: got {type(source).__name__}. What is in memory already is "
+            "split by sincere.data.split_arrays(inputs, labels)."
         )
     path = Path(source).expanduser()
     if path.is_dir():

@@ -158,8 +158,8 @@ def _combined(labels: Sequence[str], column: str, table: Table) -> list[str]:
         if joined:
             rows = sum(label in joined for label in labels)
             return [
-                f"{rows:,} of {len(labels):,} labels in {column!r} of {table.path} look like several classes in one, as "
-                f"{min(joined)!r} does: each such combination is taken as a class of its own."
+                f"{rows:,} of {len(labels):,} labels in {column!r} of {table.path} look like several classes in one, "
+                f"as {min(joined)!r} does: each such combination is taken as a class of its own."
             ]
     return []
 
@@ -245,8 +245,8 @@ def _check_no_files(table: Table, column: str) -> None:
     files = [name for value in values if (name := str(value).strip()).lower().endswith(OF_FILES)]
     if len(files) >= NEARLY_ALL * len(values):
         raise InputError(
-            f"a table must hold its samples, not names of files: {len(files):,} of {len(values):,} values in {column!r} of "
-            f"{table.path} are such names, as {files[0][:40]!r} is. {TO_FOLDERS}"
+            f"a table must hold its samples, not names of files: {len(files):,} of {len(values):,} values in "
+            f"{column!r} of {table.path} are such names, as {files[0][:40]!r} is. {TO_FOLDERS}"
         )
 
 

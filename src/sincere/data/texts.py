@@ -55,8 +55,8 @@ def texts_from(texts: Sequence[str], labels: Sequence[str], lines: Sequence[int]
     """Texts that hold at least one word each; refuses others and says on which lines they are."""
     if empty := [line for line, text in zip(lines, texts, strict=True) if not has_words(text)]:
         raise InputError(
-            f"every text of {what} must hold a word: {len(empty):,} of {len(texts):,} hold none, lines {listed(empty, 5)}. "
-            "Remove them, or choose another column: input_column='…'."
+            f"every text of {what} must hold a word: {len(empty):,} of {len(texts):,} hold none, lines "
+            f"{listed(empty, 5)}. Remove them, or choose another column: input_column='…'."
         )
     return Texts(tuple(texts), number_classes(labels))
 
