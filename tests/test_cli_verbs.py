@@ -445,6 +445,7 @@ def test_recipes(runs):
     ("words", "message"),
     [
         (("evaluate", "{}/absent"), "there is no folder"),
+        (("evaluate", "{}/sincre"), "sincere'?"),
         (("evaluate", "{}/blobs.npz"), "must be the folder of a run: it is a file"),
         (("compare", "{}/blobs.npz", "{}/blobs.npz"), "Embeddings are measured by sincere report"),
         (("evaluate", "{}"), "must be the folder of a run"),

@@ -4,6 +4,7 @@ None of these reads a tensor's values except `check_finite`, so that no check ma
 """
 
 import importlib
+import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from difflib import get_close_matches
@@ -44,6 +45,14 @@ def did_you_mean(word: object, known: Iterable[str], *, where: str = "") -> str:
     """
     close = get_close_matches(str(word), list(known), n=1, cutoff=0.7)  # at less, "width" would be "depth"
     return f" Did you mean {where + close[0]!r}?" if close else ""
+
+
+def meant_beside(path: Path) -> str:
+    """The same guess for a path at which nothing is: what lies beside it under a name that is nearly its own."""
+    where = "" if path.parent == Path() else f"{path.parent}{os.sep}"
+    with suppress(OSError):
+        return did_you_mean(path.name, os.listdir(path.parent), where=where)
+    return ""
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:

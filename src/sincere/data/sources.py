@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from sincere.checks import meant_beside
 from sincere.data.arrays import read_npy, read_npz
 from sincere.data.cifar import CIFAR10, CIFAR100, Edition, edition_of_archive, edition_of_folder, read_cifar
 from sincere.data.class_folders import read_class_folders, read_one_file
@@ -62,7 +63,8 @@ def reader_for(source: str | Path, kind: Kind | None = None) -> Reader:
         return _of_folder(path, kind)
     if path.is_file():
         return _of_file(path, kind)
-    raise InputError(f"there is no such file or folder: {source}. Data must be {SOURCES}.")
+    hint = meant_beside(path) or f" Data must be {SOURCES}."
+    raise InputError(f"there is no such file or folder: {source}.{hint}")
 
 
 def path_of(source: str) -> Path | None:

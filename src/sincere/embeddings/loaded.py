@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sincere.checks import shape_of
+from sincere.checks import meant_beside, shape_of
 from sincere.data import Form, LabelledData, hash_texts
 from sincere.data.named_columns import names_of_columns, places_of_columns
 from sincere.defaults import usual_defaults
@@ -202,7 +202,7 @@ def load(run: str | Path, *, device: torch.device | str | None = None) -> Loaded
     if folder.path.is_file():
         raise InputError(f"a model is loaded from the folder of its run: {folder.path} is a file. Name its folder.")
     if not folder.path.is_dir():
-        raise InputError(f"there is no folder {folder.path}.")
+        raise InputError(f"there is no folder {folder.path}.{meant_beside(folder.path)}")
     if not folder.finished:
         raise InputError(
             f"{folder.path} must be a run that has come to its end: {folder.weights.name} is missing. "
