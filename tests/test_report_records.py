@@ -29,7 +29,14 @@ from sincere.report.pictures.curves import curves_picture
 from sincere.report.pictures.histograms import histograms_picture
 from sincere.report.pictures.point_map import point_map_picture
 from sincere.report.pictures.simplex import _regular_simplex, simplex_picture
-from sincere.report.projections import MOST_POINTS, drawn_samples, point_map, principal_components
+from sincere.report.projections import (
+    MOST_POINTS,
+    drawn_samples,
+    island_of,
+    places_of_names,
+    point_map,
+    principal_components,
+)
 from sincere.report.subject import subject_of
 from sincere.report.svg import inlined
 from sincere.report.thumbnails import sheet_of
@@ -195,6 +202,18 @@ def test_pictures_hold_the_figures_of_the_records():
     assert figures["class means"] == (top1.value, top1.low, top1.high)
     assert guessing(plain.evaluation) == max(torch.bincount(plain.test.labels).tolist()) / len(plain.test)
     assert [row[2] for row in curves_picture(plain).table.rows] == pytest.approx([0.25] * 20)
+
+
+def test_the_name_of_a_class_stands_where_it_lies_closest_together():
+    """And not in the middle of the two places where it lies, where another class may be."""
+    spread = np.random.default_rng(0).normal(size=(60, 2))
+    split = np.concatenate([spread[:40] / 10, spread[40:] / 10 + 8])
+    points, labels = np.concatenate([split, spread / 10 + 4]), np.repeat([3, 5], 60)
+    names = places_of_names(points, labels)
+    assert set(names) == {3, 5}
+    assert np.abs(np.array(names[3])).max() < 0.4
+    assert np.abs(np.array(names[5]) - 4).max() < 0.4
+    assert island_of(points[:1]).tolist() == points[:1].tolist()
 
 
 def test_better_embeddings_get_better_words():
