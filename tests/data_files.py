@@ -11,6 +11,19 @@ import numpy as np
 from PIL import Image
 
 
+class Frame:
+    """As much of a data frame as is asked for here: named columns, and an array of what is in them."""
+
+    def __init__(self, values, columns):
+        self.values, self.columns = np.asarray(values), list(columns)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.values, dtype=dtype)
+
+    def __getitem__(self, columns):
+        return Frame(self.values[:, [self.columns.index(name) for name in columns]], columns)
+
+
 def write_images(folder: Path, counts: dict[str, int], size: tuple[int, int] = (6, 5), mode: str = "RGB") -> Path:
     """`counts` PNG files of (height, width) a class; pixel values tell class and number."""
     for c, (name, count) in enumerate(counts.items()):

@@ -475,6 +475,9 @@ def test_flags_that_change_nothing_are_noted(data):
     assert "changes nothing" not in done(*words, "b", "--loss", "cross-entropy", *advice).stderr
     assert "changes nothing" not in done(*words, "c", "--loss", "fixed-simplex", "--temperature", "0.3").stderr
     assert load("b", device="cpu").model.head.dim == 4
+    said = done(*words, "d", "--set", "epochs=1", "--set", "head.dim=4").stderr
+    assert "note: --epochs 2 changes nothing: --set epochs=1 goes over it.\n" in said
+    assert said.count("changes nothing") == 1
 
 
 def test_rare_classes_are_noted_with_what_helps(tmp_path):

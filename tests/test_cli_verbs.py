@@ -445,7 +445,9 @@ def test_recipes(runs):
     ("words", "message"),
     [
         (("evaluate", "{}/absent"), "there is no folder"),
+        (("evaluate", "{}/sincre"), "sincere'?"),
         (("evaluate", "{}/blobs.npz"), "must be the folder of a run: it is a file"),
+        (("compare", "{}/blobs.npz", "{}/blobs.npz"), "Embeddings are measured by sincere report"),
         (("evaluate", "{}"), "must be the folder of a run"),
         (("evaluate", "{}/sincere", "--methods", "knn,svm"), "'svm'"),
         (("evaluate", "{}/sincere", "--draws", "0"), "draws"),
@@ -523,7 +525,9 @@ def test_reproduce(tmp_path):
     assert json.loads((tmp_path / "lemma-2" / "quick.json").read_text()) == told
     assert [one["name"] for one in parsed("reproduce", "--out", tmp_path) if one["verdict"]] == ["lemma-2"]
     assert done("reproduce", "--out", tmp_path, "--table").stdout.count("not run yet") == 29
-    assert "reproduced: " in done("reproduce", "3", "--out", tmp_path).stdout
+    ran = done("reproduce", "3", "--out", tmp_path)
+    assert "reproduced: " in ran.stdout
+    assert ran.stderr.splitlines()[-1].startswith(f"Kept in {tmp_path / 'lemma-2'}: quick.")
     assert "unknown claim" in refused("reproduce", "lema-2")
     assert "NAME=PATH" in refused("reproduce", "table-2", "--full", "--data", "cifar10")
     assert "--data cifar10=PATH" in refused("reproduce", "table-2", "--full", "--out", tmp_path)

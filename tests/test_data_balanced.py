@@ -131,7 +131,10 @@ def test_what_the_user_should_know_is_noted():
     assert BalancedBatches(labels_of((8, 8)), batch_size=8).notes == ()
     size, few = BalancedBatches(LABELS, batch_size=30, class_names=tuple("abcdefg")).notes
     assert size == "batches hold 28 samples rather than 30: 4 of each of 7 classes."
-    assert few == ("2 classes have fewer than 4 samples, which are repeated within a batch, as other views: f, g.")
+    assert few == (
+        "2 classes have fewer than 4 samples, which are repeated within a batch, where only random views make them "
+        "differ: f, g."
+    )
     (unlabelled,) = BalancedBatches(labels_of((8, 8)) - 1, batch_size=8).notes
     assert "−1" in unlabelled or "-1" in unlabelled
 
@@ -141,6 +144,7 @@ def test_what_the_user_should_know_is_noted():
     [
         ([1, 1, 1, 1], {}, "at least two classes"),
         ([0.5, 1.0], {}, "whole numbers"),
+        (LABELS, {"class_names": ["a"]}, "labels must lie between 0 and 0"),
         (LABELS, {"per_class": 1}, "per_class must be a whole number from 2 up to half a batch, 8"),
         (LABELS, {"per_class": 9}, "got 9"),
         (LABELS, {"per_class": 2.0}, "got 2.0"),

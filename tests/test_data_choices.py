@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 from scipy import sparse
 
-from data_files import write_wav
+from data_files import Frame, write_wav
 from sincere.cli.hints import as_typed
 from sincere.data import open_data, read_data, split_arrays
 from sincere.data.tabular import TEXT_NAMES
@@ -209,6 +209,17 @@ class TestArraysInMemory:
             assert torch.equal(ours.labels, theirs.labels)
             assert ours.class_names == theirs.class_names
         assert found.validation.class_names == ("a", "b", "c")
+
+    def test_columns_of_a_frame_go_by_their_names(self):
+        frame = Frame(np.random.default_rng(0).normal(size=(20, 3)), "abc")
+        labels = ["x", "y"] * 10
+        found = split_arrays(frame, labels, test=(frame["cab"], labels))
+        assert found.train.columns == ("a", "b", "c")
+        assert torch.equal(found.test.inputs, split_arrays(frame, labels, test=(frame, labels)).test.inputs)
+        with pytest.raises(InputError, match=r"its columns must be those to train on, .* it lacks 'c'"):
+            split_arrays(frame, labels, test=(frame["ab"], labels))
+        for unnamed in ("aab", [0, 1, 2]):
+            assert split_arrays(Frame(frame.values, unnamed), labels).train.columns is None
 
     def test_names_in_a_column_of_objects(self):
         """As pandas keeps them."""

@@ -93,6 +93,8 @@ PIXELS = np.zeros((8, 2, 2), np.uint8)
 # what is wrong: (writer, words of the message)
 TIMES = "time,label\n" + "".join(f"{1_700_000_000 + 20 * (i % 3)},{'abc'[i % 3]}\n" for i in range(30))
 CASES = {
+    "nearly its name": (lambda folder: csv(GOOD)(folder).with_name("tt.csv"), ["tt.csv. Did you mean", "/t.csv'?"]),
+    "a like ending": (lambda folder: raw("wine.csv", b"")(folder).with_name("nope.csv"), ["Data must be digits"]),
     "no such file": (lambda folder: folder / "none.csv", ["none.csv", "no such file or folder", "cifar10:PATH"]),
     "unknown suffix": (raw("data.xlsx", b"PK"), ["data.xlsx", "no known suffix"]),
     "archive without a name": (raw("some.tar.gz", b"PK"), ["write cifar10:PATH or cifar100:PATH"]),
@@ -121,6 +123,8 @@ CASES = {
     "text without a word": (csv(GOOD + '"  ",a\n'), ["must hold a word", "1 of 9", "lines 10"]),
     "not UTF-8": (raw("t.csv", GOOD.encode() + "é,a\n".encode("latin-1")), ["t.csv", "utf-8", "encoding='latin-1'"]),
     "UTF-16": (raw("t.csv", GOOD.encode("utf-16")), ["t.csv", "encoding='utf-16'"]),
+    "in memory": (lambda folder: [[1.0, 2.0]], ["a name or a path", "got list", "split_arrays(inputs, labels)"]),
+    "sentences without a header": (csv("where is my card,a\nmy card is lost,b\n"), ["If its first line is data"]),
     "no header above words": (csv("1.5,2,cat\n3.5,4,dog\n"), ["label_column='…'", "If its first line is data"]),
     "decimal commas": (
         csv("a;b;label\n1,5;2,5;x\n3,5;4,5;y\n"),

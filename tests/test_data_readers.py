@@ -283,7 +283,9 @@ def test_an_unreadable_image_is_named(tmp_path):
     assert len(data) == 10
     assert not any("broken" in path or "cut" in path for path in data.shown)
     assert "2 of 12 files were skipped" in notes[0]
-    assert "broken.png" in notes[0]
+    assert "broken.png (no image that Pillow knows)" in notes[0]
+    _, notes = read_data(tmp_path, image_size=3, unreadable="skip")
+    assert notes[0].startswith("10 of 10 images were scaled")
 
 
 def test_no_readable_image_for_a_known_form(tmp_path):

@@ -115,3 +115,5 @@ def test_labels_come_as_batches_take_them():
     for wrong in (labels.float(), ["cat", "dog"], labels.view(20, 2)):
         with pytest.raises(InputError, match="labels must be whole numbers, one per sample: got"):
             stratified_split(wrong)
+    with pytest.raises(InputError, match=r"Number names: np\.unique"):
+        stratified_split(["cat", "dog"])

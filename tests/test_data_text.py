@@ -143,3 +143,9 @@ def test_a_text_that_just_fits_is_not_cut():
     assert samples.render(Form("text", (3, 2), buckets=50)).notes == ()
     (note,) = samples.render(Form("text", (2, 2), buckets=50)).notes
     assert note.words.startswith("2 of 4 texts are longer than 2 words")
+
+
+def test_notes_write_thousands_as_all_other_figures_do():
+    samples = texts_from(["one two"] * 1200, ["a", "b"] * 600, range(1200), "made up")
+    (note,) = samples.render(Form("text", (1, 2), buckets=50)).notes
+    assert note.words.startswith("1,200 of 1,200 texts are longer than 1 word")

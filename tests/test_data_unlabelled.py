@@ -78,6 +78,22 @@ def test_a_column_of_words_may_be_the_classes(tmp_path):
         read_data(tmp_path / "t.csv", labels="optional")
 
 
+def test_what_is_no_sample_makes_no_class_of_unlabelled_ones(tmp_path):
+    write_images(tmp_path / "d", {"cat": 2})
+    (tmp_path / "d" / "notes.txt").write_text("-")
+    _, notes = read_data(tmp_path / "d", labels="optional")
+    assert notes == (f"1 file of {tmp_path / 'd'} is no image file and was left out: {tmp_path / 'd' / 'notes.txt'}.",)
+
+
+def test_a_sentence_that_is_lost_as_a_name_is_noted(tmp_path):
+    (tmp_path / "t.csv").write_text("where is my card\nmy card is lost\n")
+    data, notes = read_data(tmp_path / "t.csv", labels="optional")
+    assert data.shown == ("my card is lost",)
+    assert "'where is my card' for no sample" in notes[1]
+    (tmp_path / "t.csv").write_text("asked by customers\nmy card is lost\n")
+    assert len(read_data(tmp_path / "t.csv", labels="optional")[1]) == 1
+
+
 def test_files_side_by_side_and_alone(tmp_path):
     write_images(tmp_path / "d", {"cat": 2})
     for i in range(3):

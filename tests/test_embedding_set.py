@@ -222,6 +222,9 @@ def test_files_that_are_something_else(tmp_path):
     ):
         with pytest.raises(InputError, match=message):
             EmbeddingSet.load(tmp_path / name)
+    np.savez(tmp_path / "ages.npz", x=np.eye(3), y=np.array([31.5, 40, 52]))
+    with pytest.raises(InputError, match=r"ages\.npz: labels must be whole numbers or texts"):
+        EmbeddingSet.load(tmp_path / "ages.npz")
     with pytest.raises(InputError, match=r"\(n, d\).*Flatten"):
         EmbeddingSet.from_arrays(np.zeros((2, 3, 4)), [0, 1])
 

@@ -30,6 +30,7 @@ def told(new=Z, **options):
     [
         (lambda: SF.sincere(Z.numpy(), Y), InputError, ["embeddings", "torch.Tensor", "ndarray"]),
         (lambda: SF.sincere(Z.long(), Y), InputError, ["floating-point", "int64", ".float()"]),
+        (lambda: SF.sincere(Z, Y + 0.5), InputError, ["integers or booleans", ".long()", "RankNContrastLoss"]),
         (lambda: SF.sincere(Z[0], Y), InputError, ["(n, d)", "(b, v, d)", "(3,)"]),
         (lambda: SF.sincere(Z[:, :0], Y), InputError, ["at least one dimension", "(6, 0)"]),
         (lambda: SF.sincere(Z, Y[:3]), InputError, ["(6,)", "(3,)", "For 2 views pass embeddings as (3, 2, d)"]),
@@ -46,6 +47,8 @@ def told(new=Z, **options):
         (lambda: SF.sincere(Z, HOT.float()), InputError, ["float32", ".bool()", "SoftLabelLoss"]),
         (lambda: SF.sincere(Z, Y.to("meta")), InputError, ["device", "cpu", "meta", ".to('cpu')"]),
         (lambda: SF.sincere(Z, Y, Z), InputError, ["go together", "contrast_labels is missing"]),
+        (lambda: SF.sincere(Z, Y, 0.1), InputError, ["Options are given by name, temperature=0.1"]),
+        (lambda: SF.sincere(Z, Y, sincere.LabelQueue(4, 3)), InputError, ["a queue as *queue.contrasts()"]),
         (lambda: SF.sincere(Z, Y, Z[:, :2], Y), InputError, ["dimension", "(m, 3)", "(6, 2)"]),
         (lambda: SF.sincere(Z, Y, Z, HOT), InputError, ["one kind", "(6,)", "(6, 4)"]),
         (lambda: SF.sincere(Z, Y, include_batch=True), OptionError, ["include_batch", "contrast_embeddings"]),

@@ -200,6 +200,7 @@ def test_half_precision_is_compared_in_float32(dtype):
     ("call", "words"),
     [
         (lambda: evaluate((NEW, LABELS), (NEW, LABELS)), r"train must be an EmbeddingSet: got tuple. .*from_arrays"),
+        (lambda: evaluate("train.npz", "test.npz"), r"train must be an EmbeddingSet: got str. .*EmbeddingSet\.load"),
         (lambda: geometry.alignment(NEW), r"must be an EmbeddingSet: got Tensor. .*from_arrays"),
         (lambda: geometry.similarity_by_class_pair(NEW), r"must be an EmbeddingSet: got Tensor"),
         (

@@ -208,7 +208,7 @@ def test_notes_on_classes_without_samples():
     train, test = train.subset((train.labels != 2).nonzero().flatten()), test.subset(torch.arange(13))
     found = evaluate(train, test, options=EvaluationOptions(draws=100))
     assert found.classifier("knn").per_class[2].value == 0
-    assert "1 class has no training sample and cannot be predicted, such as 'class 2'" in found.notes
+    assert "1 class has no training sample and cannot be predicted: 'class 2'" in found.notes
     assert "1 test sample is the only one of its class: retrieval leaves it out as a query" in found.notes
     only_zero = test.subset((test.labels == 0).nonzero().flatten())
     found = evaluate(train, only_zero, options=EvaluationOptions(("knn",), draws=100))

@@ -60,7 +60,7 @@ def test_classes_that_half_of_k_can_outvote_are_named(size, noted):
     assert len(notes) == noted
     if noted:
         assert "1 class has fewer training samples than half of k = 20" in notes[0]
-        assert notes[0].endswith(f"such as 'other' with {size}")
+        assert notes[0].endswith(f"nearest: 'other' with {size}")
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=60))
@@ -110,7 +110,7 @@ def test_classes_that_k_is_too_large_for_are_named():
     assert found.classifier("knn").title == "k-NN (k = 20)"
     (note,) = found.notes
     assert note.startswith("1 class has fewer training samples than half of k = 20, and can be outvoted")
-    assert note.endswith("such as 'class 2' with 3")
+    assert note.endswith("nearest: 'class 2' with 3")
 
 
 @pytest.mark.parametrize("each", [3, 5, 10])

@@ -84,7 +84,7 @@ def test_awkward_sets_are_described(name, temperature):
 
 def test_notes_say_what_was_left_out():
     notes = " ".join(describe(AWKWARD["class without samples"], draws=100).notes)
-    assert "1 class has no sample and is left out, such as 'c'" in notes
+    assert "1 class has no sample and is left out: 'c'" in notes
     assert "do not fit a regular simplex in 2 dimensions" in " ".join(describe(made(classes=9, dim=2), draws=100).notes)
     assert "6 embeddings are zero" in " ".join(describe(AWKWARD["zeros"], draws=100).notes)
     assert "3 samples are the only ones" in " ".join(describe(AWKWARD["singles"], draws=100).notes)

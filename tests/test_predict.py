@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import sincere
-from sincere.data import LabelledData, Splits, open_data
+from data_files import Frame
+from sincere.data import LabelledData, Splits, open_data, split_arrays
 from sincere.embeddings import EmbeddingSet, LoadedModel, Prediction, References, load
 from sincere.embeddings.nearest_class import nearest_class
 from sincere.errors import InputError, OptionError
@@ -223,6 +224,22 @@ def test_masked_inputs_are_refused(run):
     """NumPy would hand on what lies below the mask."""
     with pytest.raises(InputError, match="inputs of this model must have all their values: some are masked"):
         load(run, device="cpu").predict(np.ma.array(np.zeros((1, 6)), mask=[[0, 0, 1, 0, 0, 0]]))
+
+
+def test_columns_of_a_frame_go_by_their_names(tmp_path):
+    frame = Frame(mixed_splits().train.inputs.numpy(), "abcdef")
+    splits = split_arrays(frame, mixed_splits().train.labels)
+    train(small_config(encoder=EncoderConfig("mlp", {"width": 16})), run=tmp_path / "run", data=splits, show="off")
+    model = load(tmp_path / "run", device="cpu")
+    assert torch.equal(model(frame["fedcba"]), model(frame.values))
+    assert torch.equal(model(Frame(frame.values, range(6))), model(frame.values))  # numbers are no names
+    with pytest.raises(InputError, match=r"the data frame's columns must be .* it lacks 'f' and it also has 'label'\."):
+        model.predict(Frame(frame.values, [*"abcde", "label"]))
+
+
+def test_what_is_no_labelled_data_is_told_of_the_call(run):
+    with pytest.raises(InputError, match=r"labelled data, .* got ndarray\. Call the model on raw inputs"):
+        load(run, device="cpu").embed(np.zeros((1, 6)))
 
 
 @pytest.mark.parametrize("method", ["class_means", "knn"])

@@ -29,7 +29,14 @@ from sincere.report.pictures.curves import curves_picture
 from sincere.report.pictures.histograms import histograms_picture
 from sincere.report.pictures.point_map import point_map_picture
 from sincere.report.pictures.simplex import _regular_simplex, simplex_picture
-from sincere.report.projections import MOST_POINTS, drawn_samples, point_map, principal_components
+from sincere.report.projections import (
+    MOST_POINTS,
+    drawn_samples,
+    island_of,
+    places_of_names,
+    point_map,
+    principal_components,
+)
 from sincere.report.subject import subject_of
 from sincere.report.svg import inlined
 from sincere.report.thumbnails import sheet_of
@@ -197,6 +204,18 @@ def test_pictures_hold_the_figures_of_the_records():
     assert [row[2] for row in curves_picture(plain).table.rows] == pytest.approx([0.25] * 20)
 
 
+def test_the_name_of_a_class_stands_where_it_lies_closest_together():
+    """And not in the middle of the two places where it lies, where another class may be."""
+    spread = np.random.default_rng(0).normal(size=(60, 2))
+    split = np.concatenate([spread[:40] / 10, spread[40:] / 10 + 8])
+    points, labels = np.concatenate([split, spread / 10 + 4]), np.repeat([3, 5], 60)
+    names = places_of_names(points, labels)
+    assert set(names) == {3, 5}
+    assert np.abs(np.array(names[3])).max() < 0.4
+    assert np.abs(np.array(names[5]) - 4).max() < 0.4
+    assert island_of(points[:1]).tolist() == points[:1].tolist()
+
+
 def test_better_embeddings_get_better_words():
     order = {"good": 0, "mixed": 1, "poor": 2}
     tight, loose = (subject_of(clouds("abcde", noise=n, dim=8, per_class=30)) for n in (0.1, 4.0))
@@ -208,6 +227,10 @@ def test_better_embeddings_get_better_words():
     )
 
 
+def checked(share, samples):
+    return {**CHECKS[0], "knn_accuracy": share, "samples": samples}
+
+
 @pytest.mark.parametrize(
     ("records", "grade", "words"),
     [
@@ -216,6 +239,8 @@ def test_better_embeddings_get_better_words():
         (tuple({**r, "loss": 21.0 - r["epoch"]} for r in EPOCHS), "mixed", "still falling"),
         (tuple({**r, "loss": float(r["epoch"])} for r in EPOCHS), "poor", "did not fall"),
         ((*EPOCHS, {**CHECKS[0], "knn_accuracy": 0.99}, CHECKS[0]), "mixed", "too long"),
+        ((*EPOCHS, *(checked(share, 2000) for share in (0.39, 0.35))), "mixed", "too long"),
+        ((*EPOCHS, *(checked(share, 49) for share in (0.39, 0.35))), "good", "levelled off"),  # two samples
         (
             tuple({**r, "loss": 3 + 2.0**-i, "excess": 2.7 + 2.0**-i} for i, r in enumerate(EPOCHS)),
             "mixed",

@@ -126,6 +126,15 @@ def test_no_axis_of_accuracy_goes_beyond_a_hundred(shares):
     assert low < 100 * min(shares) <= 100 * max(shares) <= high <= 100.5
 
 
+def test_the_last_accuracy_stands_beside_its_line():
+    checks = [{"kind": "validation", "step": e, "epoch": e, "knn_accuracy": s} for e, s in enumerate((0.99, 0.2), 1)]
+    drawn = curves_picture(replace(subject_of(clouds("ab")), metrics=(*EPOCHS, *checks)))
+    drawn.figure.draw_without_rendering()
+    axes = drawn.figure.axes[-1]
+    (number,) = axes.texts
+    assert number.get_window_extent().x0 > axes.lines[0].get_window_extent().x1
+
+
 def test_the_legend_of_a_loss_that_hardly_fell_does_not_lie_on_it():
     flat = [{**record, "loss": 3.0} for record in EPOCHS]
     drawn = curves_picture(replace(subject_of(clouds("ab")), metrics=flat))

@@ -319,6 +319,14 @@ def test_a_scaler_that_is_missing_from_a_checkpoint_is_noticed(tmp_path):
         state.write_text(text)
 
 
+def test_what_is_no_config_or_display_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(OptionError, match=r"config must be a TrainConfig: got str\. .*DataConfig\('photos/'\)"):
+        train("photos/", run=tmp_path / "run")
+    with pytest.raises(OptionError, match="show must be one of 'auto', 'plain', 'off': got 'on'"):
+        train(small_config(), run=tmp_path / "run", show="on")
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("data", [(np.zeros((4, 2)), np.zeros(4)), "photos/", [1, 2]])
 def test_what_is_no_splits_is_told_where_to_go(data, tmp_path):
     with pytest.raises(

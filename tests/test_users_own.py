@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from command_line import FAST, blobs, done, refused
+from command_line import FAST, blobs, call, done, refused
 from sincere.cli.hints import as_typed, flags_of
 from sincere.cli.train import train_model
 from sincere.data import open_data, read_data
@@ -86,6 +86,15 @@ def test_resume_of_what_is_no_run(tmp_path, monkeypatch):
         "To begin one there: sincere train DATA --resume night"
     )
     done("train", blobs(tmp_path / "blobs.npz"), *FAST, "--resume", "night", "--quiet")
+
+
+def test_a_path_with_spaces_is_told_of_quotation_marks(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my photos").mkdir()
+    found = call("train", "my", "photos", "--epochs", "3")
+    assert found.exit_code == 2
+    assert "A path with spaces needs quotation marks: 'my photos'" in " ".join(found.stderr.replace("│", " ").split())
+    assert "quotation" not in call("train", "my", "pictures").stderr
 
 
 def test_notes_on_data_in_a_models_form_advise_no_option(tmp_path):

@@ -4,6 +4,7 @@ None of these reads a tensor's values except `check_finite`, so that no check ma
 """
 
 import importlib
+import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from difflib import get_close_matches
@@ -36,14 +37,22 @@ def shape_of(tensor: Tensor) -> str:
     return str(tuple(tensor.shape))
 
 
-def did_you_mean(word: object, known: Iterable[str], *, where: str = "") -> str:
+def did_you_mean(word: object, known: Iterable[str], *, where: str = "", cutoff: float = 0.7) -> str:
     """A guess at what was meant, to be put behind a sentence; nothing where nothing is near.
 
     >>> did_you_mean("temprature", ["temperature", "reduction"])
     " Did you mean 'temperature'?"
     """
-    close = get_close_matches(str(word), list(known), n=1, cutoff=0.7)  # at less, "width" would be "depth"
+    close = get_close_matches(str(word), list(known), n=1, cutoff=cutoff)  # below 0.7, "width" would be "depth"
     return f" Did you mean {where + close[0]!r}?" if close else ""
+
+
+def meant_beside(path: Path) -> str:
+    """The same guess for a path at which nothing is: what lies beside it under a name that is nearly its own."""
+    where = "" if path.parent == Path() else f"{path.parent}{os.sep}"
+    with suppress(OSError):
+        return did_you_mean(path.name, os.listdir(path.parent), where=where, cutoff=0.85)  # many end alike
+    return ""
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
@@ -168,7 +177,7 @@ def check_labels(
         )
     if labels.is_floating_point() or labels.is_complex():
         fix = (
-            "Call .long() on class numbers."
+            "Call .long() on class numbers; numbers to be learned, as in regression, are for RankNContrastLoss."
             if labels.ndim == 1
             else "Call .bool() on a multi-hot matrix, or use soft_label / SoftLabelLoss for probabilities."
         )

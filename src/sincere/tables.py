@@ -14,6 +14,15 @@ def amount(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def such_as(names: Sequence[str]) -> str:
+    """The first of the names that a count is of; if it is the only one, it is no example.
+
+    >>> such_as(["cat"]), such_as(["cat", "dog"])
+    (": 'cat'", ", such as 'cat'")
+    """
+    return f"{':' if len(names) == 1 else ', such as'} {names[0]!r}"
+
+
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
     r"""Cells padded to columns, the first to the left and the rest to the right.
 

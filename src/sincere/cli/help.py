@@ -1,7 +1,11 @@
 """What `--help` shows: paragraphs that fit any terminal, flags that take no value without one. And `~` in paths."""
 
 import inspect
+import os
+import shlex
+from collections.abc import Sequence
 from contextlib import suppress
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +45,25 @@ def at_home(value: Any) -> Any:
     return value
 
 
+def one_path(words: Sequence[str]) -> str | None:
+    """The words that together name what lies on the disk, as a shell cuts `my photos` in two; None where none do."""
+    runs = combinations(range(len(words) + 1), 2)
+    wholes = (" ".join(words[start:end]) for start, end in runs if end - start > 1)
+    return max((whole for whole in wholes if os.path.exists(whole)), key=len, default=None)
+
+
 class Verb(TyperCommand):
     """A command whose flags show no type, and whose paths may begin with `~`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:  # click's, of which some versions of typer have a copy
+            said = getattr(error, "message", None)
+            if isinstance(said, str) and "extra argument" in said and (whole := one_path(given)) is not None:
+                vars(error)["message"] = f"{said}. A path with spaces needs quotation marks: {shlex.quote(whole)}"
+            raise
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_values(super().get_params(ctx))

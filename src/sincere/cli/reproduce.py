@@ -60,6 +60,8 @@ def reproduce_claim(
         say(f"error: {error}")
         raise typer.Exit(error.exit_code) from error
     tell_json(result.to_json()) if json else tell(str(result))
+    kept_in = out / result.name
+    say(f"Kept in {kept_in}: {', '.join(sorted(path.name for path in kept_in.glob(f'{form}.*')))}")
 
 
 def _entry(claim: Claim, kept: ClaimResult | None) -> dict[str, Any]:

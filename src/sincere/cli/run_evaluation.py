@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from sincere.checks import meant_beside
 from sincere.cli.hints import command
 from sincere.cli.output import say, working
 from sincere.cli.run_data import data_of
@@ -77,9 +78,13 @@ def say_not_kept(refused: Mapping[Path, OSError]) -> None:
 def check_finished(folder: RunFolder) -> None:
     """Refuse what is no run, or has not come to its end."""
     if folder.path.is_file():
-        raise InputError(f"{folder.path} must be the folder of a run: it is a file. `sincere train` makes runs.")
+        whose = folder.path.suffix.lower() in (".npz", ".npy")
+        of_embeddings = f" Embeddings are measured by {command('report', folder.path)}." if whose else ""
+        raise InputError(
+            f"{folder.path} must be the folder of a run: it is a file. `sincere train` makes runs.{of_embeddings}"
+        )
     if not folder.path.is_dir():
-        raise InputError(f"there is no folder {folder.path}.")
+        raise InputError(f"there is no folder {folder.path}.{meant_beside(folder.path)}")
     if not folder.started:
         raise InputError(f"{folder.path} must be the folder of a run: there is no {folder.config.name} in it.")
     if not folder.finished:

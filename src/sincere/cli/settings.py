@@ -55,8 +55,20 @@ def from_flags(values: Mapping[str, Any]) -> Settings:
     return laid_over(found, CLASS_BALANCED) if values.get("class_balanced") else found
 
 
+def overruled(flags: Mapping[str, Any]) -> Iterator[str]:
+    """A note for each flag whose setting --set gives another value: --set goes over it."""
+    assigned = from_assignments(flags.get("set_") or [])
+    for flag, setting in FLAGS.items():
+        found: Any = assigned
+        for name in setting.split("."):
+            found = found.get(name) if isinstance(found, dict) else None
+        if None not in (found, flags.get(flag)) and str(found) != str(flags[flag]):
+            yield f"--{flag.replace('_', '-')} {flags[flag]} changes nothing: --set {setting}={found} goes over it."
+
+
 def without_effect(flags: Mapping[str, Any], config: TrainConfig) -> Iterator[str]:
     """A note for each flag that was given and changes nothing of this run."""
+    yield from overruled(flags)
     if flags.get("temperature") is not None and config.objective == "cross_entropy":
         yield "--temperature changes nothing: cross_entropy has none."
     if flags.get("class_balanced") and not config.contrastive:

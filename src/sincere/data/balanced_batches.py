@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from sincere.checks import is_integral
-from sincere.data.batches import Numbers, check_sizes, names_of, permutation, share_of
+from sincere.data.batches import Numbers, check_sizes, permutation, share_of
 from sincere.data.conversion import class_numbers
 from sincere.data.epochs import EpochAfterEpoch
-from sincere.data.samples import dealt_unlabelled, listed_names
+from sincere.data.samples import dealt_unlabelled, listed_names, names_in_notes
 from sincere.errors import InputError, OptionError
 from sincere.seeds import seeded_generator
 from sincere.tables import amount
@@ -69,7 +69,7 @@ class BalancedBatches(EpochAfterEpoch):
             )
         self._batches = max(1, round(len(numbers) / self.largest))
         self._orders: dict[int, tuple[int, Numbers]] = {}  # of each large class the last one, and of which time it is
-        told = self._told(names_of(found.tolist(), class_names), batch_size)
+        told = self._told(names_in_notes(found.tolist(), class_names), batch_size)
         self.notes = (*dealt_unlabelled(found.tolist(), counts.tolist()), *told)
 
     def __len__(self) -> int:
@@ -161,8 +161,8 @@ class BalancedBatches(EpochAfterEpoch):
         if few:
             have = f"{amount(len(few), 'class', 'classes')} {'has' if len(few) == 1 else 'have'}"
             yield (
-                f"{have} fewer than {self.per_class} samples, which are repeated within a batch, as other views: "
-                f"{listed_names(few, 8)}."
+                f"{have} fewer than {self.per_class} samples, which are repeated within a batch, where only random "
+                f"views make them differ: {listed_names(few, 8)}."
             )
 
 

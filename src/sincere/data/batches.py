@@ -10,11 +10,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sincere.checks import check_class_range, is_integral
+from sincere.checks import is_integral
 from sincere.data.batch_limits import LEAST, SHORT, least_size, notes_on_classes
 from sincere.data.conversion import class_numbers
 from sincere.data.epochs import EpochAfterEpoch
-from sincere.data.samples import dealt_unlabelled, listed
+from sincere.data.samples import dealt_unlabelled, listed, names_in_notes
 from sincere.errors import InputError, OptionError
 from sincere.seeds import seeded_generator
 
@@ -136,7 +136,7 @@ class ClassBatches(EpochAfterEpoch):
         check_sizes(batch_size, rank, world_size)
         self.seed, self.rank, self.world_size = seed, rank, world_size
         found, numbers, counts = np.unique(class_numbers(labels), return_inverse=True, return_counts=True)
-        names = names_of(found.tolist(), class_names)
+        names = names_in_notes(found.tolist(), class_names)
         self._numbers, self._units = numbers, _Units(counts)
         self._sizes = _batch_sizes(counts, batch_size, world_size)
         self.largest, self.smallest = int(max(self._sizes)), max(int(min(self._sizes)) - SHORT, LEAST)
@@ -292,13 +292,6 @@ def check_sizes(batch_size: int, rank: int, world_size: int) -> None:
         )
     if not 0 <= rank < world_size:
         raise OptionError(f"rank must lie between 0 and world_size − 1: got rank {rank} of {world_size}.")
-
-
-def names_of(classes: Sequence[int], class_names: Sequence[str] | None) -> list[str]:
-    """What classes are called in notes: their numbers where they have no names, and those below 0 always."""
-    if class_names is not None and (largest := max(classes, default=-1)) >= 0:
-        check_class_range("labels", 0, largest, len(class_names))
-    return [str(one) if class_names is None or one < 0 else class_names[one] for one in classes]
 
 
 def permutation(count: int, generator: torch.Generator) -> Numbers:

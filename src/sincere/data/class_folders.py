@@ -34,6 +34,7 @@ def read_class_folders(folder: Path, settings: Settings) -> Found:
     Files that lie in no sub-folder have no class: they are left out, or are `UNLABELLED` where labels are optional.
     """
     files, loose = _files_by_class(folder)
+    folders = tuple(files)
     if loose and settings.labels == "optional":
         files[UNLABELLED] = [*files.get(UNLABELLED, []), *loose]
     kind = settings.kind or _kind_of([path for some in files.values() for path in some], folder)
@@ -45,7 +46,7 @@ def read_class_folders(folder: Path, settings: Settings) -> Found:
     paths = [path for some in chosen.values() for path in some]
     classes = number_classes([legible(name) for name, some in chosen.items() for _ in some])
     notes = _loose_note([path for path in loose if _is_of(kind, path)], folder, settings)
-    if empty := [name for name, some in chosen.items() if not some]:
+    if empty := [name for name in folders if not chosen[name]]:
         hold = "holds no {} and makes" if len(empty) == 1 else "hold no {} and make"
         what = f"{amount(len(empty), 'sub-folder')} of {folder} {hold.format(kind)}"
         notes.append(f"{what} no class: {listed(empty)}.")

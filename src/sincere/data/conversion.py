@@ -59,5 +59,6 @@ def class_numbers(labels: Tensor | npt.ArrayLike) -> npt.NDArray[np.int64]:
     numbers = plain_array("labels", labels)
     if numbers.ndim != 1 or numbers.dtype.kind not in "biu":
         came = f"{labels.dtype if isinstance(labels, Tensor) else numbers.dtype} {numbers.shape}"
-        raise InputError(f"labels must be whole numbers, one per sample: got {came}.")
+        number = " Number names: np.unique(labels, return_inverse=True)[1]." if numbers.dtype.kind in "OSU" else ""
+        raise InputError(f"labels must be whole numbers, one per sample: got {came}.{number}")
     return numbers

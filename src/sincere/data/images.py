@@ -56,7 +56,7 @@ class ImageFiles:
         probed = self.paths[:: max(len(self.paths) // PROBED, 1)]
         headers = [header for header in _in_threads(_header, probed) if not isinstance(header, Exception)]
         if not headers:
-            raise InputError(f"none of the {len(self.paths)} images can be read; the first is {self.paths[0]}.")
+            raise InputError(f"none of the {len(self.paths):,} images can be read; the first is {self.paths[0]}.")
         channels = 1 if all(grey for _, grey in headers) else 3
         if settings.image_size is not None:
             return Form("image", (channels, settings.image_size, settings.image_size))
@@ -80,20 +80,20 @@ class ImageFiles:
         # 32 bits do not say what is white. All images decide it together, for one of them may simply be black.
         if of_bytes := bool(wide) and max(wide.values()) <= BYTE:
             _in_threads(partial(decode, white=BYTE), wide)
-        unreadable = {i: str(change) for i, change in enumerate(changes) if isinstance(change, Exception)}
-        notes = []
+        unreadable = {i: _why(change) for i, change in enumerate(changes) if isinstance(change, Exception)}
+        notes, read = [], len(changes) - len(unreadable)
         if resized := sum(isinstance(change, _Change) and change.resized for change in changes):
             size = f"{form.shape[1]}×{form.shape[2]}"
-            words = f"{resized} of {len(changes)} images were scaled and cropped to {size}"
+            words = f"{resized:,} of {read:,} images were scaled and cropped to {size}"
             notes.append(Note(words, "the option image_size chooses another"))
         if greyed := sum(isinstance(change, _Change) and change.greyed for change in changes):
-            notes.append(Note(f"{greyed} of {len(changes)} images lost their colour, as most have none"))
+            notes.append(Note(f"{greyed:,} of {read:,} images lost their colour, as most have none"))
         if of_bytes:
-            words = f"{len(wide)} of {len(changes)} images have 32 bits and no value above 255"
+            words = f"{len(wide):,} of {read:,} images have 32 bits and no value above 255"
             notes.append(Note(f"{words}: 255 is taken for white"))
         scaled = deep if of_bytes else deep | wide
         if scaled and max(scaled.values()) <= DARK:
-            words = f"{len(scaled)} of {len(changes)} images have 16 or 32 bits and no value above"
+            words = f"{len(scaled):,} of {read:,} images have 16 or 32 bits and no value above"
             notes.append(Note(f"{words} {max(scaled.values()):,} of 65,535: they are dark, scale them before"))
         return Rendered(torch.from_numpy(pixels), unreadable, tuple(notes))
 
@@ -105,6 +105,11 @@ class _Change(NamedTuple):
     greyed: bool
     bits: int = 8  # of a channel
     largest: int = 0  # value, where these are more than 8
+
+
+def _why(error: Exception) -> str:
+    """Why an image cannot be read, without its name, which stands before."""
+    return "no image that Pillow knows" if isinstance(error, _pillow("Image").UnidentifiedImageError) else str(error)
 
 
 def _largest_values(changes: list[_Change | Exception], bits: int) -> dict[int, int]:

@@ -1,6 +1,7 @@
 """From a source to data in memory, split and ready to train on."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeAlias, Unpack, get_args
 
@@ -11,6 +12,7 @@ from sincere.checks import check_choice
 from sincere.data.arrays import array_of, samples_of_arrays
 from sincere.data.batch_limits import lone_note
 from sincere.data.labelled import Form, LabelledData, Splits
+from sincere.data.named_columns import names_of_columns
 from sincere.data.options import DataOptions, Settings, check_meant, settings_from, shows_options
 from sincere.data.repeated import repeated_note
 from sincere.data.samples import Found, Rendered, Samples, legible, listed, listed_names, one_spelling
@@ -99,7 +101,8 @@ def split_arrays(
 
 def _in_memory(inputs: ArrayLike, labels: ArrayLike, settings: Settings, part: str) -> Samples:
     named = [(array_of(values, what), what) for values, what in ((inputs, f"{part}inputs"), (labels, f"{part}labels"))]
-    return samples_of_arrays(named[0], named[1], None, settings)
+    samples = samples_of_arrays(named[0], named[1], None, settings)
+    return replace(samples, columns=names_of_columns(inputs)) if samples.kind == "array" else samples
 
 
 @shows_options
@@ -197,14 +200,14 @@ def _readable(samples: Samples, rendered: Rendered, settings: Settings) -> tuple
     shown = samples.shown or ()
     files = listed([f"{shown[i]} ({_lost_link(shown[i]) or reason})" for i, reason in rendered.unreadable.items()])
     if len(rendered.unreadable) == count:
-        raise InputError(f"at least one file must be readable: none of {count} is: {files}. Remove or replace them.")
+        raise InputError(f"at least one file must be readable: none of {count:,} is: {files}. Remove or replace them.")
     if settings.unreadable == "stop":
         raise InputError(
-            f"every file must be readable: {len(rendered.unreadable)} of {count} are not: {files}. Remove or replace "
-            "them, or go on without them: unreadable='skip'."
+            f"every file must be readable: {len(rendered.unreadable):,} of {count:,} are not: {files}. Remove or "
+            "replace them, or go on without them: unreadable='skip'."
         )
     kept = torch.tensor([i for i in range(count) if i not in rendered.unreadable], dtype=torch.int64)
-    return kept, (f"{len(rendered.unreadable)} of {count} files were skipped: {files}.",)
+    return kept, (f"{len(rendered.unreadable):,} of {count:,} files were skipped: {files}.",)
 
 
 def _lost_link(path: str) -> str | None:

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sincere.data.labelled import Form, check_room_for
+from sincere.data.named_columns import places_of_columns
 from sincere.data.options import Settings
 from sincere.data.samples import Classes, Note, Rendered, listed
 from sincere.errors import InputError
@@ -66,32 +67,14 @@ class Ready:
             if len(wanted) == form.shape[0]:
                 unused = {**self.indexes, **self.going_on}
                 notes = tuple(note for name, note in unused.items() if name not in wanted)
-                return Rendered(self.inputs[:, self._places(wanted)], notes=notes)
+                places = places_of_columns(wanted, self.columns, unused, whose="its")
+                return Rendered(self.inputs[:, places], notes=notes)
         if tuple(self.inputs.shape[1:]) == form.shape:
             return Rendered(self.inputs)
         if self.kind == "image":
             check_room_for(len(self.inputs), form, "Read fewer at once, or smaller ones: image_size=….")
             return Rendered(fit_images(self.inputs, form.shape))
         raise InputError(f"every sample must have {amount(form.shape[0], 'feature')}: got {self.inputs.shape[1]}.")
-
-    def _places(self, wanted: tuple[str, ...]) -> list[int]:
-        """Where the features of these names are: another table may have its columns in another order."""
-        own = self.columns or ()
-        missing, more = (
-            [n for n in these if n not in those]
-            for these, those in ((wanted, own), (own, {*wanted, *self.indexes, *self.going_on}))
-        )
-        if missing or more:
-            raise InputError(
-                f"its columns must be those to train on, {listed([repr(name) for name in wanted], 8)}: "
-                + " and ".join(
-                    f"it {what} {listed([repr(name) for name in names], 8)}"
-                    for what, names in (("lacks", missing), ("also has", more))
-                    if names
-                )
-                + ". Rename or remove them."
-            )
-        return [own.index(name) for name in wanted]
 
 
 def images_from(values: npt.NDArray[np.uint8], what: str) -> Tensor:
@@ -153,7 +136,7 @@ def features_from(
             f"{f'line {lines[row]}' if lines else f'row {row}'} column {repr(columns[column]) if columns else column}"
             for row, column in np.argwhere(bad).tolist()
         ]
-        rows = f"{int(bad.any(1).sum())} of {len(features)} rows hold"
+        rows = f"{int(bad.any(1).sum()):,} of {len(features):,} rows hold"
         raise InputError(
             f"{what} must lie within ±3.4e38, the range of float32: {rows} more, {listed(places, 5)}. Divide these "
             "columns by a power of ten."

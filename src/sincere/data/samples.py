@@ -150,6 +150,13 @@ def dealt_unlabelled(labels: Sequence[int], counts: Sequence[int]) -> tuple[str,
     )
 
 
+def names_in_notes(classes: Sequence[int], names: Sequence[str] | None) -> list[str]:
+    """What notes on batches call each class: its name where names are known, else its number."""
+    if names is not None and (named := [c for c in classes if c >= 0]):
+        check_class_range("labels", min(named), max(named), len(names))
+    return [str(c) if names is None or c < 0 else names[c] for c in classes]
+
+
 def unlabelled(count: int) -> Classes:
     """The one class of samples that have none."""
     return Classes(np.zeros(count, np.int64), (UNLABELLED,))

@@ -42,7 +42,7 @@ class SoundFiles:
         if not headers:
             reason = attempted(read_wav)(self.paths[0])
             raise InputError(
-                f"none of the {len(self.paths)} sound files can be read; the first is {self.paths[0]} ({reason})."
+                f"none of the {len(self.paths):,} sound files can be read; the first is {self.paths[0]} ({reason})."
             )
         rate = settings.sample_rate or Counter(rate for rate, _ in headers).most_common(1)[0][0]
         whole = float(np.quantile([seconds for _, seconds in headers], 0.98, method="inverted_cdf"))
@@ -87,14 +87,14 @@ def _beginning(clip: Clip, rate: int, wanted: int, length: int) -> Clip:
 def _notes(other_rates: Counter[int], cut: int, clips: int, form: Form) -> tuple[Note, ...]:
     notes = [
         Note(
-            f"{count} of {clips} clips were resampled from {other} to {form.sample_rate} Hz",
+            f"{count:,} of {clips:,} clips were resampled from {other} to {form.sample_rate} Hz",
             "the option sample_rate chooses another",
         )
         for other, count in sorted(other_rates.items())
     ]
     if cut:
         seconds = form.shape[0] / (form.sample_rate or 1)
-        long = f"{cut} of {clips} clips are longer than {seconds:.2f} s and were cut there"
+        long = f"{cut:,} of {clips:,} clips are longer than {seconds:.2f} s and were cut there"
         notes.append(Note(long, "the option seconds keeps more"))
     return tuple(notes)
 
@@ -105,7 +105,7 @@ def _odd_files(ended: Sequence[Path], loud: Sequence[Path], clips: int) -> tuple
         "hold samples beyond ±1, which were cut there": loud,
     }
     return tuple(
-        Note(f"{len(some)} of {clips} clips {what}: {listed([legible(path) for path in some], 5)}")
+        Note(f"{len(some):,} of {clips:,} clips {what}: {listed([legible(path) for path in some], 5)}")
         for what, some in words.items()
         if some
     )

@@ -1,10 +1,12 @@
 """Which reader a source is for."""
 
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from sincere.checks import meant_beside
 from sincere.data.arrays import read_npy, read_npz
 from sincere.data.cifar import CIFAR10, CIFAR100, Edition, edition_of_archive, edition_of_folder, read_cifar
 from sincere.data.class_folders import read_class_folders, read_one_file
@@ -51,12 +53,18 @@ def reader_for(source: str | Path, kind: Kind | None = None) -> Reader:
         name, _, rest = source.partition(":")
         if name in NAMED and rest:
             return NAMED[name](rest)
+    if not isinstance(source, (str, os.PathLike)):
+        raise InputError(
+            f"data must be a name or a path, {SOURCES}: got {type(source).__name__}. What is in memory already is "
+            "split by sincere.data.split_arrays(inputs, labels)."
+        )
     path = Path(source).expanduser()
     if path.is_dir():
         return _of_folder(path, kind)
     if path.is_file():
         return _of_file(path, kind)
-    raise InputError(f"there is no such file or folder: {source}. Data must be {SOURCES}.")
+    hint = meant_beside(path) or f" Data must be {SOURCES}."
+    raise InputError(f"there is no such file or folder: {source}.{hint}")
 
 
 def path_of(source: str) -> Path | None:

@@ -24,6 +24,7 @@ INDEX_NAMES = frozenset({"id", "index", "row", "unnamed: 0", ""})  # the last tw
 Numbers = npt.NDArray[np.float64]
 SHOWN_COLUMNS = 6  # of a row, where a person wants to see it
 FRACTION = re.compile(r"[+-]?\d*\.\d+")
+WORDS_OF_A_NAME = 3  # of a column; more are rather a sentence
 COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.IGNORECASE)  # a number as much of Europe writes it
 JOINED = "|;,"  # signs that people put between the labels of a sample that has several
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
@@ -45,6 +46,11 @@ def read_tabular(table: Table, settings: Settings) -> Found:
     if text_column is not None:
         texts = texts_from(_texts(table, text_column), labels, table.lines, str(table.path))
         texts = replace(texts, notes=_left_out(table, others, text_column, settings))
+        if label_column is None and _is_like_data(text_column):
+            notes.append(
+                f"the first line of {table.path} is taken for the names of its columns, and {text_column!r} for no "
+                "sample. If it is one, put a name above it."
+            )
         return Found(table.path.stem, texts, notes=tuple(notes))
     check_one_label(table, label_column, settings)
     columns = {}
@@ -92,6 +98,11 @@ def _named(names: Sequence[str], columns: Sequence[str]) -> str | None:
     return next((lower[name] for name in names if name in lower), None)
 
 
+def _is_like_data(name: str) -> bool:
+    """Whether a column's name is a number or a sentence, as in a table without a line of names."""
+    return FRACTION.fullmatch(name) is not None or len(name.split()) > WORDS_OF_A_NAME
+
+
 def _label_column(table: Table, settings: Settings) -> str | None:
     """The column with the classes; None where there is none and none is needed."""
     columns = list(table.columns)
@@ -101,7 +112,7 @@ def _label_column(table: Table, settings: Settings) -> str | None:
         return None
     if column is None:
         expected = f"a column {wanted!r}" if wanted else f"a label column, named {', '.join(LABEL_NAMES)}"
-        or_data = " If its first line is data, put names above it." if any(map(FRACTION.fullmatch, columns)) else ""
+        or_data = " If its first line is data, put names above it." if any(map(_is_like_data, columns)) else ""
         raise InputError(
             f"{table.path} must have {expected}: its columns are {listed([repr(name) for name in columns])}. "
             f"Name the one with the classes: label_column='…'.{or_data}"
@@ -126,12 +137,12 @@ def _labels(table: Table, column: str | None, *, optional: bool) -> tuple[list[s
             )
     labels = [_label(value) for value in table.columns[column]]
     if optional and (without := labels.count("")):
-        few = f"{without} of {len(labels)} rows of {table.path} have no label in {column!r}"
+        few = f"{without:,} of {len(labels):,} rows of {table.path} have no label in {column!r}"
         labels = [label or UNLABELLED for label in labels]
         return labels, [f"{few}: they are of one class, {UNLABELLED!r}.", *_combined(labels, column, table)]
     if missing := [line for line, label in zip(table.lines, labels, strict=True) if not label]:
         raise InputError(
-            f"every row of {table.path} must have a label in {column!r}: {len(missing)} of {len(labels)} have none "
+            f"every row of {table.path} must have a label in {column!r}: {len(missing):,} of {len(labels):,} have none "
             f"(lines {listed(missing, 5)}). Fill or remove them."
         )
     return labels, _combined(labels, column, table)
@@ -147,8 +158,8 @@ def _combined(labels: Sequence[str], column: str, table: Table) -> list[str]:
         if joined:
             rows = sum(label in joined for label in labels)
             return [
-                f"{rows} of {len(labels)} labels in {column!r} of {table.path} look like several classes in one, as "
-                f"{min(joined)!r} does: each such combination is taken as a class of its own."
+                f"{rows:,} of {len(labels):,} labels in {column!r} of {table.path} look like several classes in one, "
+                f"as {min(joined)!r} does: each such combination is taken as a class of its own."
             ]
     return []
 
@@ -234,8 +245,8 @@ def _check_no_files(table: Table, column: str) -> None:
     files = [name for value in values if (name := str(value).strip()).lower().endswith(OF_FILES)]
     if len(files) >= NEARLY_ALL * len(values):
         raise InputError(
-            f"a table must hold its samples, not names of files: {len(files)} of {len(values)} values in {column!r} of "
-            f"{table.path} are such names, as {files[0][:40]!r} is. {TO_FOLDERS}"
+            f"a table must hold its samples, not names of files: {len(files):,} of {len(values):,} values in "
+            f"{column!r} of {table.path} are such names, as {files[0][:40]!r} is. {TO_FOLDERS}"
         )
 
 

@@ -46,7 +46,7 @@ class Texts:
         hashed = hash_texts(self.texts, words=words, pieces=pieces, buckets=form.buckets)
         full = hashed[:, -1, 0].nonzero().flatten().tolist()
         cut = sum(len(tokens(self.texts[i])) > words for i in full)
-        long = f"{cut} of {len(self.texts)} texts are longer than {amount(words, 'word')} and were cut there"
+        long = f"{cut:,} of {len(self.texts):,} texts are longer than {amount(words, 'word')} and were cut there"
         too_long = (Note(long, "the option words keeps more"),) if cut else ()
         return Rendered(hashed, notes=(*self.notes, *too_long))
 
@@ -55,8 +55,8 @@ def texts_from(texts: Sequence[str], labels: Sequence[str], lines: Sequence[int]
     """Texts that hold at least one word each; refuses others and says on which lines they are."""
     if empty := [line for line, text in zip(lines, texts, strict=True) if not has_words(text)]:
         raise InputError(
-            f"every text of {what} must hold a word: {len(empty)} of {len(texts)} hold none, lines {listed(empty, 5)}. "
-            "Remove them, or choose another column: input_column='…'."
+            f"every text of {what} must hold a word: {len(empty):,} of {len(texts):,} hold none, lines "
+            f"{listed(empty, 5)}. Remove them, or choose another column: input_column='…'."
         )
     return Texts(tuple(texts), number_classes(labels))
 

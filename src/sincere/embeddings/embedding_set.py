@@ -152,17 +152,20 @@ class EmbeddingSet:
         found = read_arrays(Path(path), None if labels is None else Path(labels))
         # What somebody else calls images may be no pictures: no reason to refuse the embeddings.
         images = None if found.images is None else thumbnails_of(found.images, found.labels.size)
-        return cls.from_arrays(
-            found.embeddings,
-            found.labels,
-            class_names=found.class_names,
-            name=name or found.name,
-            features=found.features,
-            shown=found.shown,
-            images=images,
-            samples=found.samples,
-            unlabelled=unlabelled,
-        )
+        try:
+            return cls.from_arrays(
+                found.embeddings,
+                found.labels,
+                class_names=found.class_names,
+                name=name or found.name,
+                features=found.features,
+                shown=found.shown,
+                images=images,
+                samples=found.samples,
+                unlabelled=unlabelled,
+            )
+        except InputError as error:  # of several files one is meant
+            raise InputError(f"{path}: {error}") from error
 
     def save(self, path: str | Path) -> Path:
         """Write one `.npz`. The file appears whole or not at all; an older one stays until the new one is complete."""

@@ -11,9 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sincere.checks import shape_of
+from sincere.checks import meant_beside, shape_of
 from sincere.data import Form, LabelledData, hash_texts
 from sincere.data.conversion import check_unmasked
+from sincere.data.named_columns import names_of_columns, places_of_columns
 from sincere.defaults import usual_defaults
 from sincere.embeddings.arrays import writable
 from sincere.embeddings.description import ModelDescription
@@ -153,6 +154,11 @@ class LoadedModel:
 
     def _taken(self, data: LabelledData) -> LabelledData:
         """Data as the model takes it: of its form, texts as the numbers of its own tokenizer where it has one."""
+        if not isinstance(data, LabelledData):
+            raise InputError(
+                f"data must be labelled data, as sincere.data.read_data gives it: got {type(data).__name__}. Call the "
+                "model on raw inputs, model(inputs), for their embeddings."
+            )
         if data.form != self.description.form:
             raise InputError(
                 f"data must have the form that the model was trained on, {self.description.form}: got {data.form}. "
@@ -177,7 +183,10 @@ class LoadedModel:
                 return tokens
             assert form.buckets is not None
             return hash_texts(texts, words=form.shape[0], pieces=form.shape[1], buckets=form.buckets)
-        return _in_form(inputs if isinstance(inputs, Tensor) else _tensor_of(inputs), form)
+        own = names_of_columns(inputs) if form.columns is not None else None
+        places = None if own is None else places_of_columns(form.columns or (), own, whose="the data frame's")
+        values = inputs if isinstance(inputs, Tensor) else _tensor_of(inputs)
+        return _in_form(values if places is None else values[:, places], form)
 
 
 @usual_defaults()
@@ -194,7 +203,7 @@ def load(run: str | Path, *, device: torch.device | str | None = None) -> Loaded
     if folder.path.is_file():
         raise InputError(f"a model is loaded from the folder of its run: {folder.path} is a file. Name its folder.")
     if not folder.path.is_dir():
-        raise InputError(f"there is no folder {folder.path}.")
+        raise InputError(f"there is no folder {folder.path}.{meant_beside(folder.path)}")
     if not folder.finished:
         raise InputError(
             f"{folder.path} must be a run that has come to its end: {folder.weights.name} is missing. "

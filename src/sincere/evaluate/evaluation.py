@@ -15,7 +15,7 @@ from sincere.evaluate.results import classifier_results, dims_of, retrieval_resu
 from sincere.evaluate.retrieval import retrieve
 from sincere.nearest.default_k import k_notes
 from sincere.nearest.precision import full_precision
-from sincere.tables import amount
+from sincere.tables import amount, such_as
 
 ALONE = "every test sample is the only one of its class"
 
@@ -166,7 +166,7 @@ def _notes(task: Task, scored: list[Scored], retrieval: RetrievalResult | None) 
         missing = [name for name, count in part.class_counts().items() if not count]
         if missing:
             have = "has" if len(missing) == 1 else "have"
-            yield f"{amount(len(missing), 'class', 'classes')} {have} no {end}, such as {missing[0]!r}"
+            yield f"{amount(len(missing), 'class', 'classes')} {have} no {end}{such_as(missing)}"
     if "linear" in options.methods and task.validation is None and options.l2 is None:
         yield (
             "the linear probe's L2 was chosen within the training set; if the encoder was trained on these samples "

@@ -18,7 +18,7 @@ from sincere.geometry.record import Geometry
 from sincere.geometry.robustness import head_robustness
 from sincere.geometry.simplex import simplex_conditions
 from sincere.nearest.precision import full_precision
-from sincere.tables import amount
+from sincere.tables import amount, such_as
 
 
 @full_precision()
@@ -95,7 +95,7 @@ def _notes(test: EmbeddingSet, rows: Directions, anchors: AnchorRows) -> Iterato
     empty = [name for name, count in counts.items() if not count]
     if empty:
         end = "has no sample and is left out" if len(empty) == 1 else "have no sample and are left out"
-        yield f"{amount(len(empty), 'class', 'classes')} {end}, such as {empty[0]!r}"
+        yield f"{amount(len(empty), 'class', 'classes')} {end}{such_as(empty)}"
     alone = int((anchors.num_pos == 0).sum())
     if alone:
         yield (

@@ -323,7 +323,9 @@ def _check_combination(
 ) -> None:
     if soft != "pairs" and (contrast_embeddings is None) != (contrast_labels is None):
         missing = "contrast_labels" if contrast_labels is None else "contrast_embeddings"
-        raise InputError(f"contrast_embeddings and contrast_labels go together: {missing} is missing.")
+        by_place = " Options are given by name, temperature=0.1, and a queue as *queue.contrasts()."
+        hint = "" if isinstance(contrast_embeddings, Tensor | None) else by_place
+        raise InputError(f"contrast_embeddings and contrast_labels go together: {missing} is missing.{hint}")
     if contrast_embeddings is None and settings.include_batch:
         raise OptionError(
             "include_batch=True adds the batch to given contrasts: pass contrast_embeddings, or leave it out."

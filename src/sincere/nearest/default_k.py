@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from sincere.nearest.neighbours import Voting, choose_k, nearest
-from sincere.tables import amount
+from sincere.tables import amount, such_as
 
 DEFAULT_K = 20
 K_CANDIDATES = (1, 3, 5, 10, 20, 50, 100, 200)
@@ -76,5 +76,5 @@ def k_notes(k: int, origin: object, counts: Mapping[str, int], *, one: str) -> I
         have = "has" if len(short) == 1 else "have"
         yield (
             f"{amount(len(short), 'class', 'classes')} {have} fewer {one}s than half of k = {k}, and can be outvoted "
-            f"even where all of them are nearest, such as {short[0]!r} with {found[short[0]]}"
+            f"even where all of them are nearest{such_as(short)} with {found[short[0]]}"
         )

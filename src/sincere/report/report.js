@@ -153,8 +153,6 @@
       return new Map(present.map((label) => [label, cut(run.classes[label], most, times.get(cut(run.classes[label], most, 0)) > 1 ? Math.floor((most - 1) / 2) : 0)]));
     };
     const inLegend = brief(24), onMap = brief(16);
-    const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
-    const upper = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length * 0.9)];
     const layout = (projection) => {
       const solid = projection.points.length === 3;
       const bare = { showgrid: false, zeroline: false, showticklabels: false, ticks: "", showline: false, visible: false };
@@ -167,8 +165,8 @@
         made.xaxis = bare;
         made.yaxis = { ...bare, scaleanchor: "x" };
         if (few) made.annotations = present.map((label) => {
-          const places = run.labels.flatMap((value, place) => (value === label ? [place] : []));
-          return { x: median(places.map((p) => projection.points[0][p])), y: upper(places.map((p) => projection.points[1][p])), yshift: 14,
+          const [x, y] = projection.names[label];
+          return { x, y, yshift: 14,
             text: `<b>${plain(onMap.get(label))}</b>`, showarrow: false, font: { size: 13 }, bgcolor: colourOf("--paper"), opacity: 0.82, borderpad: 1, captureevents: false };
         });
       }

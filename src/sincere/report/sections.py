@@ -152,8 +152,8 @@ def mistakes_section(subject: Subject, found: Sequence[Mistake]) -> str:
     near = f"the {len(found[0].neighbours)} nearest" if len(found[0].neighbours) > 1 else "the nearest"
     lead = Verdict(
         "open",
-        f"{which}{besides}, {order}with {near} of {whose}: neighbours that look like the "
-        "sample mean an ambiguous sample or a wrong label, neighbours that do not mean a fault of the embedding. "
+        f"{which}{besides}, {order}with {near} of {whose}: where these look like the sample, it is "
+        "ambiguous or its label is wrong; where they do not, the embedding is at fault. "
         "A dashed green line marks neighbours of the sample's own class.",
     )
     cards = "".join(_card(subject, mistake) for mistake in found)

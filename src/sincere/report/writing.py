@@ -25,7 +25,7 @@ from sincere.report.pictures.curves import curves_picture
 from sincere.report.pictures.histograms import histograms_picture
 from sincere.report.pictures.point_map import point_map_picture, predictions
 from sincere.report.pictures.simplex import simplex_picture
-from sincere.report.projections import PointMap, point_map
+from sincere.report.projections import PointMap, places_of_names, point_map
 from sincere.report.sections import about, difference_sentences, mistakes_section, runs_table, summary, tiles
 from sincere.report.subject import Subject
 from sincere.report.thumbnails import sheet_of
@@ -75,7 +75,12 @@ class _Writer:
                 "first": found.first,
                 "content": self._content(subject, found),
                 "projections": [
-                    {"title": one.title, "note": one.note, "points": one.points.round(4).T.tolist()}
+                    {
+                        "title": one.title,
+                        "note": one.note,
+                        "points": one.points.round(4).T.tolist(),
+                        "names": places_of_names(one.points, subject.test.labels[found.chosen].numpy()),
+                    }
                     for one in found.projections
                 ],
             }

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
 from time import perf_counter
+from typing import get_args
 
 import torch
 
+from sincere.checks import check_choice
 from sincere.data import LabelledData, Splits, open_data
 from sincere.defaults import gradients_on, usual_defaults
 from sincere.embeddings.embed import embed
@@ -26,7 +28,7 @@ from sincere.train.processes import Processes, device_for, joined_processes, tun
 from sincere.train.progress import Length, Show, Telling, build_progress, telling_by
 from sincere.train.reporting import Moment, Reporter
 from sincere.train.session import Session, build_session
-from sincere.train.start import begin, check_alike, check_folder, check_splits, notes_on_compute
+from sincere.train.start import begin, check_alike, check_config, check_folder, check_splits, notes_on_compute
 from sincere.train.train_config import TrainConfig
 from sincere.train.validation import Validation, validate
 
@@ -75,6 +77,7 @@ def train(
         data: splits in memory, in place of those that `config.data` names.
         show: "auto" has a live display on a terminal; "plain" writes lines; "off" is silent. All of it on stderr.
     """
+    check_choice("show", show, get_args(Show))
     return told_run(config, run=run, resume=resume, data=data, telling=telling_by(show))
 
 
@@ -85,6 +88,7 @@ def told_run(
 ) -> TrainedRun:
     """`train`, for a caller who takes the notes and puts them into words of its own, as the command line does."""
     with heard_by_the_others():
+        check_config(config)
         needs_safetensors()
         device, folder = device_for(config.compute.device), RunFolder(Path(run))
         if data is not None:

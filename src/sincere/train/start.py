@@ -24,6 +24,15 @@ def check_folder(folder: RunFolder, config: TrainConfig, *, resume: bool) -> Non
     check_same_settings(folder, TrainConfig.load(folder.config).to_json(), config.to_json())
 
 
+def check_config(config: object) -> None:
+    """Refuse the name of data and the like in the place of all settings."""
+    if not isinstance(config, TrainConfig):
+        raise OptionError(
+            f"config must be a TrainConfig: got {type(config).__name__}. Data is named in it: "
+            "TrainConfig(data=DataConfig('photos/'))."
+        )
+
+
 def check_splits(data: object) -> None:
     """Refuse arrays, files and the like in the place of splits in memory."""
     if not isinstance(data, Splits):

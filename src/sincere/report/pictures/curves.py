@@ -1,6 +1,7 @@
 """Training: the loss and its floor, and k-NN accuracy on the validation split."""
 
 from collections.abc import Sequence
+from math import sqrt
 from typing import Any
 
 from sincere.report.palette import COLOURS, FAINT
@@ -10,6 +11,7 @@ from sincere.report.verdict import Verdict, percent
 
 LATE = 0.2  # the last fifth of the epochs says whether training had levelled off
 FALLING = 0.05  # of the way from the first loss to the last, within that fifth
+WORSE = 0.02  # below the best validation accuracy, at the end
 LITTLE_LEARNED = 0.5  # of the loss above its floor that is left at the end
 
 
@@ -30,7 +32,7 @@ def curves_picture(subject: Subject) -> Picture | None:
         share = [100 * record["knn_accuracy"] for record in checks]
         lower.plot([record["epoch"] for record in checks], share, "o-", color=COLOURS[2], markersize=4)
         lower.annotate(
-            f"{share[-1]:.1f}", (checks[-1]["epoch"], share[-1]), (0, 6), textcoords="offset points", ha="right"
+            f"{share[-1]:.1f}", (checks[-1]["epoch"], share[-1]), (6, 0), textcoords="offset points", va="center"
         )
         lower.set_ylabel("k-NN on validation,\nper cent right")
         lower.margins(y=0.25)
@@ -76,8 +78,7 @@ def _verdict(epochs: Sequence[dict[str, Any]], checks: Sequence[dict[str, Any]])
     if last >= first:
         return Verdict("poor", f"{told}: it did not fall, so nothing was learned. Try a smaller learning rate.")
     late = epochs[-max(2, round(LATE * len(epochs)))]["loss"]
-    if checks and max(record["knn_accuracy"] for record in checks) - checks[-1]["knn_accuracy"] > 0.02:
-        best = max(checks, key=lambda record: float(record["knn_accuracy"]))
+    if checks and (best := _better_before(checks)):
         return Verdict(
             "mixed", f"{told}, but {percent(best['knn_accuracy'])} at epoch {best['epoch']}: it trained for too long."
         )
@@ -91,6 +92,15 @@ def _verdict(epochs: Sequence[dict[str, Any]], checks: Sequence[dict[str, Any]])
     return Verdict(
         "good", f"{told}. It had levelled off; where the learning rate fell to its end, a longer run may gain still."
     )
+
+
+def _better_before(checks: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """The best validation, if the last one is worse by more than two points and more than two standard errors: on few
+    samples the best of many is better by luck."""
+    best = max(checks, key=lambda record: float(record["knn_accuracy"]))
+    shares = [record["knn_accuracy"] for record in (best, checks[-1])]
+    error = sqrt(sum(share * (1 - share) for share in shares) / best.get("samples", 1e9))
+    return best if shares[0] - shares[1] > max(WORSE, 2 * error) else None
 
 
 def _excess_left(epochs: Sequence[dict[str, Any]]) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 
 from sincere.report.palette import FAINT, INK, MARKERS, class_symbol, colour_of
 from sincere.report.picture import Picture, Table, in_style, new_figure, short_names
-from sincere.report.projections import NEIGHBOURS, PointMap, Projection
+from sincere.report.projections import NEIGHBOURS, PointMap, Projection, island_of
 from sincere.report.subject import Subject
 from sincere.report.verdict import Grade, Verdict, percent
 from sincere.tables import amount
@@ -73,7 +73,7 @@ def _draw(axes: Any, one: Projection, labels: Any, predicted: list[int] | None, 
     present = sorted(set(labels.tolist()))
     if len(present) <= MOST_NAMES:
         for number, name in zip(present, short_names([names[number] for number in present], 14), strict=True):
-            middle = np.median(one.points[labels == number], axis=0)
+            middle = np.median(island_of(one.points[labels == number]), axis=0)
             box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.75}
             text = axes.text(*middle, name, ha="center", va="center", fontweight="bold", bbox=box)
             text.set_color("#000001")  # on its own white box, in light and dark
