@@ -305,3 +305,8 @@ def test_a_loss_in_the_place_of_inputs_is_told_the_order():
     inputs = torch.ones(4, 2)
     with pytest.raises(InputError, match=r"got function\. The order is encoder, inputs, loss\."):
         cached_backward(torch.nn.Linear(2, 2), lambda z: z.sum(), inputs, chunk_size=2)
+
+
+def test_what_is_no_function_of_embeddings_is_refused():
+    with pytest.raises(InputError, match=r"loss must be a function of the embeddings, .* got Tensor\."):
+        cached_backward(torch.nn.Linear(2, 2), torch.zeros(4, 2), torch.zeros(()), chunk_size=2)

@@ -100,6 +100,7 @@ def test_training_claims_share_their_runs_and_keep_results(one_epoch, tmp_path):
     assert len(table.splitlines()) == 2 + len(CLAIMS)
     assert table.count("not run yet") == 25
     assert sum("quick" in line for line in listing(found)) == 5
+    assert "No result is kept here" in "\n".join(listing({}))
 
 
 def test_figures_are_those_of_the_runs(one_epoch, tmp_path):

@@ -519,7 +519,8 @@ def test_demo_leaves_others_files_alone(tmp_path):
 
 def test_reproduce(tmp_path):
     listed = done("reproduce", "--out", tmp_path).stdout.splitlines()
-    assert len(listed) == 30
+    assert [line.split()[0] for line in listed[1:31]] == [str(number) for number in range(1, 31)]
+    assert listed[-1] == "No result is kept here. To run a claim: sincere reproduce NAME"
     told = json.loads(done("reproduce", "lemma-2", "--out", tmp_path, "--json").stdout)
     assert (told["number"], told["verdict"], told["form"]) == (3, "reproduced", "quick")
     assert json.loads((tmp_path / "lemma-2" / "quick.json").read_text()) == told

@@ -1,6 +1,7 @@
 """diagnose: numbers against the losses and the oracle, mistakes in words."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 import oracles
 import sincere
 import sincere.functional as SF
+from sincere import theory
 from sincere.losses.floors import simplex_floors
 
 
@@ -219,3 +221,47 @@ def test_another_default_device_is_no_matter():
     shuffled = labels[torch.randperm(40, generator=torch.Generator().manual_seed(0))]
     with torch.device("meta"):
         assert any(ORDERS in message for message in sincere.diagnose(z, shuffled).messages)
+
+
+CALLS = {
+    "sincere": SF.sincere,
+    "supcon": SF.supcon,
+    "supcon_in": partial(SF.supcon, form="in"),
+    "eps_supinfonce": SF.eps_supinfonce,
+    "decoupled": SF.decoupled,
+}
+
+
+def test_classes_that_compete_alike_are_read_as_their_losses_are():
+    torch.manual_seed(0)
+    z, y = torch.randn(40, 6), torch.tensor([0] * 25 + [1] * 9 + [2] * 5 + [3])
+    plain, found = sincere.diagnose(z, y), sincere.diagnose(z, y, class_balanced=True)
+    assert list(found.losses) == list(CALLS)
+    for name, call in CALLS.items():
+        expected = call(z, y, temperature=0.1, class_balanced=True, reduction="class_mean").item()
+        assert found.losses[name].value == pytest.approx(expected, rel=1e-5)
+    assert "losses with class_balanced=True and the mean over classes:\n" in str(found)
+    assert (found.repulsion, found.kl_bound, found.messages) == (plain.repulsion, plain.kl_bound, plain.messages)
+
+
+def test_classes_that_compete_alike_reach_their_floors_at_the_simplex_whatever_their_sizes():
+    labels = torch.tensor([0] * 30 + [1] * 7 + [2] * 2 + [3] * 2)
+    corners = theory.simplex(4, 5).float()[labels]
+    found = sincere.diagnose(corners, labels, temperature=0.5, class_balanced=True)
+    for name, reading in found.losses.items():
+        assert reading.excess == pytest.approx(0, abs=1e-5), name
+    elsewhere = sincere.diagnose(corners + 0.3 * torch.randn(41, 5), labels, temperature=0.5, class_balanced=True)
+    assert all(reading.excess > 1e-3 for reading in elsewhere.losses.values())
+
+
+@pytest.mark.parametrize("labels", [[0, 0, 0], [0, 1, 2], [-1, -1, -1], [0, 0, -1]])
+def test_classes_that_compete_alike_in_odd_batches(labels):
+    found = sincere.diagnose(torch.eye(3), torch.tensor(labels), class_balanced=True)
+    assert all(math.isfinite(reading.value) for reading in found.losses.values())
+    assert found.losses["decoupled"].floor is None
+    print(found)
+
+
+def test_equal_embeddings_are_called_untrained_where_classes_compete_alike_too():
+    found = sincere.diagnose(torch.ones(40, 4), torch.tensor([0] * 30 + [1] * 10), class_balanced=True)
+    assert any("tell nothing apart" in message for message in found.messages)

@@ -287,3 +287,12 @@ def test_other_inputs_under_the_same_labels_are_no_pair(found):
     document = json.loads(easy.to_json())
     del document["samples"]
     assert Evaluation.from_json(json.dumps(document)).samples is None, "a record of before"
+
+
+def test_a_list_of_evaluations_is_to_be_unpacked(found):
+    with pytest.raises(
+        InputError, match=r"two evaluations or more: got 1\. Unpack the list: compare\(\*evaluations\)\."
+    ):
+        compare([found, found])
+    with pytest.raises(InputError, match=r"two evaluations or more: got 1\.$"):
+        compare(found)

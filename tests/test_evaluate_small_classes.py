@@ -152,3 +152,15 @@ def test_hardest_classes_of_few_samples_are_counted():
     turned.labels[0] = 2  # one of a, called c
     (hardest,) = [s for s in evaluate(train, turned, options=KNN).summary if s.startswith("Hardest")]
     assert "c (2 of 3)" in hardest
+
+
+@pytest.mark.parametrize(("k", "has_one"), [(1, False), (4, False), (5, True)])
+def test_fewer_than_five_neighbours_have_no_top5(k, has_one):
+    """At most k classes have a vote, so that of one neighbour the first five classes would be the first one alone."""
+    generator = np.random.default_rng(0)
+    parts = [EmbeddingSet.from_arrays(generator.normal(size=(90, 4)), np.arange(90) % 9) for _ in range(2)]
+    found = evaluate(*parts, options=EvaluationOptions(methods=("knn", "class_means"), k=k))
+    by_method = {result.method: result for result in found.classifiers}
+    assert (by_method["knn"].top5 is not None) == (by_method["knn"].in_top5 is not None) == has_one
+    assert by_method["class_means"].top5 is not None
+    assert str(found)

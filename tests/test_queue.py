@@ -108,3 +108,9 @@ def test_what_does_not_fit_a_queue_is_told_how_to_make_one():
         several.enqueue(torch.zeros(3, 2), torch.arange(3))
     with pytest.raises(InputError, match=r"queue's, \(n, 2\): got \(3, 7\)\. Make the queue with dim=7\."):
         plain.enqueue(torch.zeros(3, 7), torch.arange(3))
+
+
+def test_a_queue_is_true_though_it_be_empty():
+    """`if queue:` asks whether there is one; as of a container it would never let an empty one be filled."""
+    assert len(LabelQueue(4, 2)) == 0
+    assert LabelQueue(4, 2)

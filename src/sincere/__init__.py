@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sincere.embeddings.loaded import load
     from sincere.losses.cached_backward import cached_backward
-    from sincere.losses.diagnosis import Diagnosis, LossReading, diagnose
+    from sincere.losses.diagnosis import Diagnosis, diagnose
+    from sincere.losses.loss_readings import LossReading
     from sincere.losses.modules import (
         DecoupledLoss,
         EpsSupInfoNCELoss,
@@ -51,7 +52,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "cached_backward": "losses.cached_backward",
     "Diagnosis": "losses.diagnosis",
-    "LossReading": "losses.diagnosis",
+    "LossReading": "losses.loss_readings",
     "diagnose": "losses.diagnosis",
     "LabelQueue": "losses.queue",
     "load": "embeddings.loaded",

@@ -66,10 +66,13 @@ def _verdict(result: ClaimResult) -> str:
 def listing(results: dict[int, ClaimResult]) -> Iterator[str]:
     """For a terminal: number, name, verdict, statement."""
     width = max((len(claim.name) for claim in CLAIMS), default=0)
+    yield f" #  {'name':<{width}}  {'kept result':<21} claim"
     for claim in CLAIMS:
         result = results.get(claim.number)
         verdict = "–" if result is None else f"{result.verdict}, {result.form}"
         yield f"{claim.number:>2}  {claim.name:<{width}}  {verdict:<21} {claim.statement}"
+    if not results:
+        yield "\nNo result is kept here. To run a claim: sincere reproduce NAME"
 
 
 def counts(results: Iterable[ClaimResult]) -> dict[str, int]:

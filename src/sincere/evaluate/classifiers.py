@@ -52,6 +52,7 @@ class Scored:
     title: str
     settings: dict[str, Setting]
     scores: Tensor  # (n, classes)
+    ranks: int | None = None  # so many classes at most have a score that tells them apart; None: all
 
 
 def vectors_of(found: EmbeddingSet, which: Vectors) -> Tensor:
@@ -74,7 +75,7 @@ def _knn(task: Task) -> Scored:
     near = nearest(vectors_of(task.test, which), gallery, labels, k=k)
     scores = vote(near, classes=task.classes, k=k, voting=options.voting)
     settings: dict[str, Setting] = {"k": k, "k_origin": origin, "voting": options.voting, "on": which}
-    return Scored("knn", f"k-NN ({k_words(k, origin)})", settings, scores)
+    return Scored("knn", f"k-NN ({k_words(k, origin)})", settings, scores, ranks=k)
 
 
 def _class_means(task: Task) -> Scored:

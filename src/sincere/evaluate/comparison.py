@@ -217,7 +217,9 @@ def figure_in_words(method: str, metric: str) -> str:
 
 def _check_comparable(evaluations: Sequence[Evaluation]) -> None:
     if len(evaluations) < 2:
-        raise InputError(f"compare takes two evaluations or more: got {len(evaluations)}.")
+        several = bool(evaluations) and isinstance(evaluations[0], (list, tuple))
+        advice = " Unpack the list: compare(*evaluations)." if several else ""
+        raise InputError(f"compare takes two evaluations or more: got {len(evaluations)}.{advice}")
     first = evaluations[0]
     for other in evaluations[1:]:
         others = other_samples(first.samples, other.samples)

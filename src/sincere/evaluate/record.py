@@ -37,7 +37,8 @@ class ClassifierResult:
     title: str  # for people
     settings: dict[str, Setting]  # what it was run with, and how that was chosen
     predicted: tuple[int, ...]  # class of each test sample
-    in_top5: tuple[bool, ...] | None  # None with five classes or fewer, where it says nothing
+    # None where it says nothing: with five classes or fewer, and where fewer than five neighbours vote.
+    in_top5: tuple[bool, ...] | None
     top1: Estimate
     balanced: Estimate
     top5: Estimate | None

@@ -25,16 +25,17 @@ def classifier_results(
     by_class = resampled_class_means(correct, labels, classes=classes, draws=draws, seed=seed)
     for place, one in enumerate(scored):
         right, hits = correct[:, place], top5[:, place]
+        has_top5 = classes > 5 and (one.ranks is None or one.ranks >= 5)
         shares = per_class_accuracy(right, labels, classes=classes).tolist()
         yield ClassifierResult(
             method=one.method,
             title=one.title,
             settings=one.settings,
             predicted=tuple(one.scores.argmax(dim=1).tolist()),
-            in_top5=tuple(hits.tolist()) if classes > 5 else None,
+            in_top5=tuple(hits.tolist()) if has_top5 else None,
             top1=estimated(float(right.double().mean()), overall[:, place]),
             balanced=estimated(balanced_accuracy(right, labels, classes=classes), by_class[:, place].nanmean(dim=1)),
-            top5=estimated(float(hits.double().mean()), overall[:, len(scored) + place]) if classes > 5 else None,
+            top5=estimated(float(hits.double().mean()), overall[:, len(scored) + place]) if has_top5 else None,
             per_class=tuple(
                 None if share != share else estimated(share, by_class[:, place, number])
                 for number, share in enumerate(shares)

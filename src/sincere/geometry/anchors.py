@@ -13,7 +13,7 @@ from sincere.checks import check_temperature
 from sincere.geometry.directions import Directions, class_sums
 from sincere.geometry.pair_pass import Tile, listen, same_class
 from sincere.losses.backends.select import row_statistics
-from sincere.losses.diagnosis import EPSILON
+from sincere.losses.loss_readings import EPSILON
 from sincere.losses.options import settings_from
 from sincere.losses.pairs import make_pairs
 from sincere.nearest.precision import full_precision

@@ -13,8 +13,8 @@ from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import OptionError
 from sincere.geometry.anchors import AnchorRows, anchor_rows
 from sincere.geometry.directions import Directions, check_not_empty, directions_of
-from sincere.losses.diagnosis import EPSILON, LOSSES, LossReading
 from sincere.losses.floors import simplex_floors, simplex_gap
+from sincere.losses.loss_readings import EPSILON, LOSSES, LossReading
 from sincere.nearest.precision import full_precision
 
 SET_LOSS_UP_TO = 2_048  # samples: beyond, its sums over subsets take minutes

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from sincere.evaluate.record import Estimate
 from sincere.geometry.documents import from_document, to_document
 from sincere.geometry.table import render, sentences
-from sincere.losses.diagnosis import LossReading
+from sincere.losses.loss_readings import LossReading
 
 FORMAT = "sincere.geometry/1"
 Counts: TypeAlias = tuple[int, ...]

@@ -65,6 +65,11 @@ def cached_backward(
     if isinstance(chunk_size, bool) or not isinstance(chunk_size, Integral) or chunk_size < 1:
         raise OptionError(f"chunk_size must be an integer, at least 1: got {chunk_size!r}.")
     chunks = list(_chunks(inputs, chunk_size))
+    if not callable(loss):
+        raise InputError(
+            "loss must be a function of the embeddings, such as lambda z: SINCERELoss()(z, labels): got "
+            f"{type(loss).__name__}."
+        )
     states: list[_RandomState] = []
     embedded: list[Tensor] = []
     with torch.no_grad(), _buffers_restored(encoder):

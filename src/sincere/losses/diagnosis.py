@@ -7,38 +7,18 @@ from math import isfinite, log, log1p
 import torch
 from torch import Tensor
 
-from sincere.checks import check_embeddings, shape_of
+from sincere.checks import check_embeddings, check_flag, shape_of
 from sincere.errors import InputError
-from sincere.losses.backends.row_blocks import row_blocks
-from sincere.losses.backends.select import row_statistics
-from sincere.losses.backends.set_rows import set_values
 from sincere.losses.class_cosines import ClassCosines, class_cosines
-from sincere.losses.floors import simplex_floors, simplex_gap
+from sincere.losses.loss_readings import LossReading, balanced_readings, loss_readings, read_rows
 from sincere.losses.options import full_precision, settings_from
 from sincere.losses.pairs import Pairs, in_full_precision, make_pairs
-from sincere.losses.reduction import reduce_over_anchors
 from sincere.losses.similarity import unit_rows
 from sincere.losses.tf32 import without_tf32
 from sincere.tables import amount
 from sincere.types import SimilarityName
 
-LOSSES = ("sincere", "supcon", "supcon_in", "eps_supinfonce", "decoupled", "set_nce")
-ROUNDING = 2  # machine epsilons of a log-sum-exp within which a logit counts as equal to it
 FEW = 16  # labelled rows among which chance alone can hide what an encoder knows
-EPSILON = 0.25  # the margin at which ε-SupInfoNCE is read, its function's default
-
-
-@dataclass(frozen=True)
-class LossReading:
-    """One loss on one batch. The floor is its value at the regular simplex; None if the loss has no floor."""
-
-    value: float
-    floor: float | None
-
-    @property
-    def excess(self) -> float | None:
-        """Value above the floor: how much can still be gained."""
-        return None if self.floor is None else self.value - self.floor
 
 
 @dataclass(frozen=True)
@@ -57,6 +37,7 @@ class Diagnosis:
     kl_bound: dict[int, float]  # per class: KL(class ‖ rest) ≥ this many nats
     messages: tuple[str, ...] = ()
     cosines: ClassCosines | None = None  # None where there are no pairs of both kinds
+    class_balanced: bool = False  # are the losses those of classes that compete alike, with the mean over classes
 
     @property
     def single_class(self) -> bool:
@@ -75,6 +56,7 @@ class Diagnosis:
             f"{amount(self.anchors_without_positives, 'anchor')} without positives",
             f"SupCon pushes apart {100 * self.repulsion:.1f} % of same-class pairs; SINCERE and the set loss none",
             *self._cosines_in_words(),
+            *(["losses with class_balanced=True and the mean over classes:"] if self.class_balanced else []),
             f"{'loss at temperature ' + format(self.temperature, 'g'):<28}{'value':>9}{'floor':>9}{'excess':>9}",
         ]
         for name, reading in self.losses.items():
@@ -106,6 +88,7 @@ def diagnose(
     similarity: SimilarityName = "cosine",
     ignore_label: int = -1,
     set_loss: bool = True,
+    class_balanced: bool = False,
 ) -> Diagnosis:
     """Look at a batch: what its classes are, what the losses say and could say, and what is wrong, in words.
 
@@ -122,19 +105,31 @@ def diagnose(
         similarity: the losses' similarity.
         ignore_label: the label of unlabelled samples.
         set_loss: compute the set loss too, the most expensive one.
+        class_balanced: read the losses as `class_balanced=True, reduction="class_mean"` computes them; their floor is
+            then right for classes of any size. The set loss has no such form and is left out. Everything else is as
+            without it.
     """
     settings = settings_from(
         {"temperature": temperature, "similarity": similarity, "ignore_label": ignore_label, "reduction": "mean"}
     )
+    check_flag("class_balanced", class_balanced)
     check_embeddings("embeddings", embeddings, labels)
     _check_single_classes(labels)
     # Counting pushed pairs compares a logit with a log-sum-exp: if kernels computed the latter in fewer digits, half of
     # the pairs of a collapsed class would count as pushed apart.
     with full_precision(embeddings), without_tf32():
         pairs = make_pairs(in_full_precision(embeddings), labels, None, None, settings)
-        rows = _read_rows(pairs, set_loss)
+        rows = read_rows(pairs, set_loss and not class_balanced)
+        weighed = replace(settings, class_balanced=True, reduction="class_mean")
+        alike = make_pairs(in_full_precision(embeddings), labels, None, None, weighed) if class_balanced else None
+        counts, kl_bound = _by_class(pairs, rows)
+        bounded = temperature if similarity == "cosine" else None
+        readings = (
+            loss_readings(pairs, rows, len(counts), bounded)
+            if alike is None
+            else balanced_readings(alike, len(counts), bounded)
+        )
     norms = embeddings.detach().flatten(0, -2).double().norm(dim=1)
-    counts, kl_bound = _by_class(pairs, rows)
     found = Diagnosis(
         samples=norms.shape[0],
         dim=embeddings.shape[-1],
@@ -144,9 +139,10 @@ def diagnose(
         anchors_without_positives=int((pairs.relation.labelled & (rows["num_pos"] == 0)).sum()),
         norms=(float(norms.min()), float(norms.mean()), float(norms.max())) if norms.numel() else (0.0, 0.0, 0.0),
         repulsion=float(rows["repelled"].sum() / rows["num_pos"].sum().clamp(min=1)),
-        losses=_loss_readings(pairs, rows, len(counts), temperature if similarity == "cosine" else None),
+        losses=readings,
         kl_bound=kl_bound,
         cosines=_cosines(pairs, embeddings),
+        class_balanced=class_balanced,
     )
     return replace(found, messages=tuple(_messages(found)))
 
@@ -167,39 +163,6 @@ def _check_single_classes(labels: object) -> None:
         raise InputError(f"diagnose takes one integer class per sample: expected (n,), got {shape_of(labels)}.{advice}")
 
 
-def _read_rows(pairs: Pairs, set_loss: bool) -> dict[str, Tensor]:
-    """Every loss and count of every anchor, by the losses' own backend: name → (n,)."""
-    stats = row_statistics(pairs, "lse_all", "lse_neg", "lse_pos", "mean_pos", "mean_softplus")
-    with_margin = row_statistics(pairs, "mean_softplus", margin=EPSILON)["mean_softplus"]
-    num_pos = stats.weight_sum.long()
-    log_pos = stats.weight_sum.clamp(min=1).log()  # not of num_pos: the logarithm of an integer is float32
-    rows = {
-        "num_pos": num_pos,
-        "num_neg": stats.num_neg,
-        "repelled": _repelled_by_supcon(pairs, stats["lse_all"] - log_pos),
-        "sincere": stats["mean_softplus"],
-        "supcon": stats["lse_all"] - stats["mean_pos"],
-        "supcon_in": stats["lse_all"] - stats["lse_pos"] + stats.weight_sum.log(),
-        "eps_supinfonce": with_margin - EPSILON,
-        "decoupled": stats["lse_neg"] - stats["mean_pos"],
-    }
-    return rows | {"set_nce": set_values(pairs, "auto")[0]} if set_loss else rows
-
-
-def _repelled_by_supcon(pairs: Pairs, threshold: Tensor) -> Tensor:
-    """How many positives of each anchor have softmax_A(s) > 1/|P|, that is s > lse_all − log|P| (Eq. 14).
-
-    The excess must be more than rounding: for a class that has collapsed to a point, the two sides differ only by what
-    the negatives add, and the last digit would decide.
-    """
-    threshold = threshold + ROUNDING * torch.finfo(threshold.dtype).eps * threshold.abs().clamp(min=1)
-    counts = torch.zeros_like(threshold, dtype=torch.int64)
-    for rows in row_blocks(pairs.relation):
-        above = pairs.logits(rows) > threshold[rows].unsqueeze(1)
-        counts[rows] = (above & pairs.relation.weights(rows)).sum(dim=1)
-    return counts
-
-
 def _by_class(pairs: Pairs, rows: dict[str, Tensor]) -> tuple[dict[int, int], dict[int, float]]:
     """Rows per class, and the KL bound of each class: mean over its anchors of log|N| − SINCERE (Theorem 3)."""
     labelled = pairs.relation.labelled
@@ -214,24 +177,6 @@ def _by_class(pairs: Pairs, rows: dict[str, Tensor]) -> tuple[dict[int, int], di
     keys = names.tolist()
     bounds = {key: mean for key, mean, count in zip(keys, means, anchors.tolist(), strict=True) if count}
     return dict(zip(keys, counts.tolist(), strict=True)), bounds
-
-
-def _loss_readings(
-    pairs: Pairs, rows: dict[str, Tensor], classes: int, temperature: float | None
-) -> dict[str, LossReading]:
-    """Values by the library's own mean; floors for cosine similarity only, because they need its range."""
-    has_positive = rows["num_pos"] > 0
-    floors: dict[str, Tensor] = {}
-    if temperature is not None and bool(has_positive.any()):
-        num_pos, num_neg = rows["num_pos"][has_positive], rows["num_neg"][has_positive]
-        floors = simplex_floors(num_pos, num_neg, simplex_gap(classes, temperature), EPSILON)
-    readings = {}
-    for name in (name for name in LOSSES if name in rows):
-        valid = has_positive & (rows["num_neg"] > 0) if name == "decoupled" else has_positive
-        value = float(reduce_over_anchors(rows[name], valid, pairs))
-        floor = floors[name][valid[has_positive]] if name in floors else torch.empty(0)
-        readings[name] = LossReading(value, float(floor.mean()) if floor.numel() else None)
-    return readings
 
 
 def _messages(found: Diagnosis) -> Iterator[str]:
@@ -266,7 +211,10 @@ def _nothing_apart(found: Diagnosis) -> bool:
     labelled, sizes = found.samples - found.unlabelled, [size for size in found.class_counts.values() if size > 1]
     if not sizes:
         return False
-    expected = sum(size * log1p(labelled - size) for size in sizes) / sum(sizes)
+    if found.class_balanced:  # whatever its size, a class has the others against it as if all had the mean size
+        expected = log1p(labelled - labelled / len(found.class_counts))
+    else:
+        expected = sum(size * log1p(labelled - size) for size in sizes) / sum(sizes)
     return abs(found.losses["sincere"].value - expected) < 0.05
 
 

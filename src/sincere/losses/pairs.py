@@ -12,9 +12,15 @@ import torch
 from torch import Tensor
 
 from sincere.checks import check_device, check_embeddings, check_finite, check_labels, shape_of
-from sincere.errors import InputError, OptionError
+from sincere.errors import InputError
 from sincere.losses.agreement import rows_of_all
 from sincere.losses.class_balance import balanced, refuse_class_balance
+from sincere.losses.contrast_checks import (
+    check_contrast_labels,
+    check_contrast_rows,
+    check_given_together,
+    check_matrix,
+)
 from sincere.losses.gather import gather_rows, rank
 from sincere.losses.label_checks import check_numbers, check_probabilities
 from sincere.losses.options import Settings
@@ -87,7 +93,8 @@ def make_pairs(
     soft: NoClasses | None = None,
 ) -> Pairs:
     """Check and unify the input of a loss; `soft` names the kind of label that is no hard class."""
-    _check_combination(contrast_embeddings, contrast_labels, settings, soft)
+    needs_labels, include_batch = soft != "pairs", settings.include_batch
+    check_given_together(contrast_embeddings, contrast_labels, needs_labels=needs_labels, include_batch=include_batch)
     check_embeddings("embeddings", embeddings, labels)
     if soft == "pairs":
         anchors, others = _samples_with_pair_weights(embeddings, labels, contrast_embeddings)
@@ -97,7 +104,8 @@ def make_pairs(
         if contrast_embeddings is not None and contrast_labels is not None:
             check_embeddings("contrast_embeddings", contrast_embeddings, contrast_labels)
             others = _samples("contrast_embeddings", contrast_embeddings, "contrast_labels", contrast_labels, soft)
-            _check_contrasts(anchors, others)
+            check_contrast_rows(anchors.rows, others.rows)
+            check_contrast_labels(anchors.labels, others.labels)
     if settings.check_finite:
         check_finite("embeddings", embeddings)
         if others is not None:
@@ -158,7 +166,7 @@ def _samples_with_pair_weights(
     others = None
     if contrast_embeddings is not None:
         check_embeddings("contrast_embeddings", contrast_embeddings)
-        _check_contrast_rows(embeddings, contrast_embeddings)
+        check_contrast_rows(embeddings, contrast_embeddings)
         contrast_samples = contrast_embeddings.shape[0]
         contrast_rows, contrast_views = fold_views(contrast_embeddings)
         others = Samples(contrast_rows, contrast_rows.new_zeros(contrast_rows.shape[0]), contrast_views)
@@ -267,7 +275,7 @@ def _logit_rows(
         other = a if c is None else c
 
         def matrix() -> Tensor:
-            found = _check_matrix(similarity(a, other), a.shape[0], other.shape[0])
+            found = check_matrix(similarity(a, other), a.shape[0], other.shape[0])
             return in_full_precision(found) / temperature
 
         return a, c, matrix
@@ -288,45 +296,3 @@ def _anchor_weights(weights: Tensor | None, anchors: Samples) -> Tensor | None:
         raise InputError(f"weights must hold one number per sample: expected ({samples},), got {came}.")
     check_device("weights", weights, "embeddings", anchors.rows.device)
     return weights.to(anchors.rows.dtype).repeat_interleave(anchors.views)
-
-
-def _check_matrix(matrix: object, n: int, m: int) -> Tensor:
-    if not isinstance(matrix, Tensor) or tuple(matrix.shape) != (n, m):
-        came = shape_of(matrix) if isinstance(matrix, Tensor) else type(matrix).__name__
-        raise InputError(
-            f"similarity must return one number per pair: expected ({n}, {m}), got {came}. "
-            "It is called with the anchors (n, d) and the contrasts (m, d)."
-        )
-    return matrix
-
-
-def _check_contrasts(anchors: Samples, others: Samples) -> None:
-    _check_contrast_rows(anchors.rows, others.rows)
-    if anchors.labels.shape[1:] != others.labels.shape[1:]:
-        raise InputError(
-            "labels and contrast_labels must be of one kind, both (n,) or both (n, classes) with the same classes: "
-            f"got {shape_of(anchors.labels)} and {shape_of(others.labels)}."
-        )
-
-
-def _check_contrast_rows(embeddings: Tensor, contrasts: Tensor) -> None:
-    if embeddings.shape[-1] != contrasts.shape[-1]:
-        raise InputError(
-            "contrast_embeddings must have the embeddings' dimension: "
-            f"expected (m, {embeddings.shape[-1]}), got {shape_of(contrasts)}."
-        )
-    check_device("contrast_embeddings", contrasts, "embeddings", embeddings.device)
-
-
-def _check_combination(
-    contrast_embeddings: Tensor | None, contrast_labels: Tensor | None, settings: Settings, soft: NoClasses | None
-) -> None:
-    if soft != "pairs" and (contrast_embeddings is None) != (contrast_labels is None):
-        missing = "contrast_labels" if contrast_labels is None else "contrast_embeddings"
-        by_place = " Options are given by name, temperature=0.1, and a queue as *queue.contrasts()."
-        hint = "" if isinstance(contrast_embeddings, Tensor | None) else by_place
-        raise InputError(f"contrast_embeddings and contrast_labels go together: {missing} is missing.{hint}")
-    if contrast_embeddings is None and settings.include_batch:
-        raise OptionError(
-            "include_batch=True adds the batch to given contrasts: pass contrast_embeddings, or leave it out."
-        )

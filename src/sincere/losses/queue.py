@@ -52,6 +52,10 @@ class LabelQueue(nn.Module):
     def __len__(self) -> int:
         return self._filled
 
+    def __bool__(self) -> bool:
+        """Always true, as of any module: `if queue:` asks whether there is one, not whether it holds anything."""
+        return True
+
     @torch.no_grad()
     def enqueue(self, embeddings: Tensor, labels: Tensor) -> None:
         """Remember embeddings, (n, d) or (b, v, d), without their graph; of a batch too large, the last rows."""
