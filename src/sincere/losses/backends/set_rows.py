@@ -20,9 +20,9 @@ from sincere.losses.gather import largest_of_all
 from sincere.losses.pairs import Pairs
 from sincere.losses.relation import Relation
 
-# "auto" is exact up to this m·k, for instance 1,024 contrasts and 32 positives. There it took some twice as long as the
-# saddle point on a CPU (docs/set-loss.md has the table); the saddle point beyond errs by at most 0.0403/k, as far as we
-# could find.
+# "auto" is exact up to this m·k, for instance 1,024 contrasts and 32 positives. There it took five times as long as the
+# saddle point on one CPU core, and 14 times as long as SINCERE (docs/set-loss.md). The saddle point beyond errs by at
+# most 0.0403/k, as far as we could find.
 EXACT_UP_TO = 1 << 15
 # Where a look at k would cost too much, "auto" is exact up to so many contrasts, whatever the labels.
 EXACT_CONTRASTS = 64
