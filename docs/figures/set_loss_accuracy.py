@@ -1,6 +1,6 @@
 """How far the saddle points of the set loss are from the exact value, on random scores and on the worst we could find.
 
-    python docs/figures/set_loss_accuracy.py           # writes set_loss_accuracy.csv and .png beside it, 4 minutes
+    python docs/figures/set_loss_accuracy.py           # writes set_loss_accuracy.csv and .png beside it, a minute
     python docs/figures/set_loss_accuracy.py --cost    # prints what exact, saddle and SINCERE cost, writes nothing
 
 All formulas for log e_k share the terms in front of log Pr[k elements are drawn] (sincere.losses.subsets), so the error
