@@ -46,7 +46,8 @@ MAIN = [Case("main", n) for n in (1024, 4096, 16_384, 65_536, 1_048_576)] + [
 WIDTHS = [Case("widths", 16_384, d=d) for d in (64, 256, 512, 768)]
 CLASSES = [Case("classes", 65_536, classes=classes) for classes in (100, 1000)]
 SETS = [Case("sets", n) for n in (1024, 4096, 16_384)]
-CASES = MAIN + WIDTHS + CLASSES + SETS
+BALANCED = [Case("balanced", n, classes=100) for n in (16_384, 65_536)]
+CASES = MAIN + WIDTHS + CLASSES + SETS + BALANCED
 
 
 @dataclass(frozen=True)
@@ -100,11 +101,18 @@ SET_LOSSES = {
     "ours set loss, no kernels": step_of(SF.set_nce, temperature=TEMPERATURE, method="saddle", backend="tiled"),
     "ours SINCERE beside it": step_of(SF.sincere, temperature=TEMPERATURE),
 }
+BALANCED_LOSSES = {
+    f"ours SINCERE, classes alike, {name}": step_of(
+        SF.sincere, temperature=TEMPERATURE, class_balanced=True, reduction="class_mean", backend=backend
+    )
+    for name, backend in (("by kernels", "triton"), ("no kernels", "tiled"))
+} | {"ours SINCERE, mean over classes, beside it": step_of(SF.sincere, temperature=TEMPERATURE, reduction="class_mean")}
 CANDIDATES = [
     Candidate("ours SINCERE", step_of(SF.sincere, temperature=TEMPERATURE), tables=OURS),
     Candidate("ours SupCon", step_of(SF.supcon, temperature=TEMPERATURE), tables=OURS),
     Candidate("ours SINCERE, CUDA graph", step_of(SF.sincere, temperature=TEMPERATURE), DENSE_UP_TO, graph=True),
     *(Candidate(name, step, tables=("sets",), graph="graph" in name) for name, step in SET_LOSSES.items()),
+    *(Candidate(name, step, tables=("balanced",)) for name, step in BALANCED_LOSSES.items()),
     Candidate("three products", lambda z, labels: three_products(z), PRODUCTS_UP_TO),
     *(Candidate(name, step_of(loss), DENSE_UP_TO, peer=True) for name, loss in PEERS.items()),
     Candidate("compiled dense SINCERE", compiled_dense, DENSE_UP_TO, peer=True, compiled=True),

@@ -8,6 +8,7 @@ candidate, by CUDA events. Rows are added to gpu_speed.csv in a folder named aft
     python benchmarks/gpu_speed.py --quick                        # the main table of ours, without peers
     python benchmarks/gpu_speed.py --only widths                  # one table, or every candidate with that in its name
     python benchmarks/gpu_speed.py --only sets                    # the set loss with and without kernels, and SINCERE
+    python benchmarks/gpu_speed.py --only balanced                # class_balanced=True with and without kernels
     python benchmarks/gpu_speed.py --out $OUT --commit f1949cc    # on a machine that has no history
 """
 
@@ -71,6 +72,8 @@ def checked(*, peers: bool) -> Iterator[tuple[str, Loss, Loss]]:
     dense = {"sincere": partial(SF.sincere, backend="dense"), "supcon": partial(SF.supcon, backend="dense")}
     for name, loss in (("sincere", SF.sincere), ("supcon", SF.supcon)):
         yield name, partial(loss, backend="triton"), dense[name]
+    alike = partial(SF.sincere, class_balanced=True, reduction="class_mean")
+    yield "sincere, classes alike", partial(alike, backend="triton"), partial(alike, backend="dense")
     saddle = partial(SF.set_nce, method="saddle")
     yield "set loss", partial(saddle, backend="triton"), partial(saddle, backend="tiled")
     if peers:
@@ -158,7 +161,9 @@ def measured(options: argparse.Namespace, begin: float) -> Iterator[dict[str, ob
 def parsed_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="the main table of ours, without peers")
-    parser.add_argument("--only", metavar="NAME", help="a table (main, widths, classes, sets) or a part of a candidate")
+    parser.add_argument(
+        "--only", metavar="NAME", help="a table (main, widths, classes, sets, balanced) or a part of a candidate"
+    )
     parser.add_argument("--out", type=Path, help="folder of gpu_speed.csv (default benchmarks/results/<gpu>)")
     parser.add_argument("--commit", default=git_commit(), help="of the code, where it was copied without its history")
     parser.add_argument("--limit", type=float, default=225, help="seconds from which nothing new is started")

@@ -20,6 +20,7 @@ DETAILS = {
     "widths": "Other widths",
     "classes": "More classes",
     "sets": "The set loss",
+    "balanced": "Classes that compete alike",
 }
 
 
