@@ -44,7 +44,7 @@ def island_of(points: Any) -> Any:
 def places_of_names(points: Any, labels: Any) -> dict[int, list[float]]:
     """Where the name of each class stands on a flat map, (x, y): above its island, whatever strays from it."""
     islands = {number: island_of(points[labels == number]) for number in sorted(set(labels.tolist()))}
-    return {n: [float(np.median(one[:, 0])), float(np.quantile(one[:, 1], 0.9))] for n, one in islands.items()}
+    return {n: [float(np.median(one[:, 0])), float(one[:, 1].max())] for n, one in islands.items()}
 
 
 @dataclass(frozen=True, eq=False)
