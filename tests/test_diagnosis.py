@@ -207,6 +207,21 @@ def test_labels_in_another_order_are_noticed():
     assert 34 <= noticed <= 40  # one of twenty is expected to pass
 
 
+def test_labels_in_another_order_are_noticed_where_samples_have_views():
+    """Views of a sample are alike whatever its label is, so they prove nothing."""
+    noticed = 0
+    for seed in range(40):
+        z, labels = clusters(60, seed)
+        generator = torch.Generator().manual_seed(100 + seed)
+        views = torch.stack([z, z + 0.01 * torch.randn(z.shape, generator=generator)], dim=1)
+        assert not any(ORDERS in message for message in sincere.diagnose(views, labels).messages)
+        shuffled = labels[torch.randperm(60, generator=generator)]
+        noticed += any(ORDERS in message for message in sincere.diagnose(views, shuffled).messages)
+        alone = sincere.diagnose(views, torch.arange(60))  # every sample a class of its own, as without labels
+        assert not any(ORDERS in message for message in alone.messages)
+    assert 34 <= noticed <= 40  # one of twenty is expected to pass
+
+
 def test_views_that_stand_in_another_order_are_noticed():
     """Views one after the other, (v·b, d), that were taken for (b, v, d)."""
     z, labels = clusters(64, seed=3)

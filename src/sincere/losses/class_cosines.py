@@ -15,11 +15,15 @@ class ClassCosines:
 
     within: float  # of two rows of one class
     between: float  # of two rows of different classes
-    related: bool  # are rows related to their labels, or would shuffled labels fit as well?
+    related: bool  # are samples related to their labels, or would shuffled labels fit as well?
 
 
-def class_cosines(unit: Tensor, labels: Tensor) -> ClassCosines | None:
-    """The cosines of unit rows (n, d) with classes (n,); None unless there are pairs within and between classes."""
+def class_cosines(unit: Tensor, labels: Tensor, *, views: int = 1) -> ClassCosines | None:
+    """The cosines of unit rows (n, d) with classes (n,); None unless there are pairs within and between classes.
+
+    Every `views` rows are one sample's. Those are alike whatever its label, so labels are judged by pairs of different
+    samples; by views only where every sample is a class of its own.
+    """
     _, members, counts = torch.unique(labels, return_inverse=True, return_counts=True)
     n, same = float(len(unit)), float(counts.square().sum())
     if same in (n, n * n):  # every row alone in its class, or all in one
@@ -28,7 +32,12 @@ def class_cosines(unit: Tensor, labels: Tensor) -> ClassCosines | None:
     length, rows = float(unit.sum(dim=0).square().sum()), float(unit.square().sum())
     own = float(_own(unit, members, len(counts)))
     within, between = (own - rows) / (same - n), (length - own) / (n * n - same)
-    return ClassCosines(within, between, within - between > CLEAR or _beats_shuffles(own, unit, members, len(counts)))
+    if len(counts) * views == len(unit):
+        views = 1
+    samples = unit.view(-1, views, unit.shape[1]).sum(dim=1)
+    across = (own - float(samples.square().sum())) / (same - n * views)
+    related = across - between > CLEAR or _beats_shuffles(own, samples, members[::views], len(counts))
+    return ClassCosines(within, between, related)
 
 
 def _own(unit: Tensor, members: Tensor, classes: int) -> Tensor:

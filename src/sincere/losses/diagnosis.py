@@ -150,7 +150,8 @@ def diagnose(
 def _cosines(pairs: Pairs, embeddings: Tensor) -> ClassCosines | None:
     labelled = pairs.relation.labelled
     rows = in_full_precision(embeddings).detach().flatten(0, -2)[labelled]
-    return class_cosines(unit_rows(rows), pairs.relation.anchor[labelled])
+    views = embeddings.shape[1] if embeddings.ndim == 3 else 1
+    return class_cosines(unit_rows(rows), pairs.relation.anchor[labelled], views=views)
 
 
 def _check_single_classes(labels: object) -> None:
