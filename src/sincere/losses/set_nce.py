@@ -49,7 +49,7 @@ def set_nce(
         contrast_labels: labels of the contrasts.
         method: "exact", O(m·k) an anchor; "saddle" by an approximation, O(m) an anchor, whose largest error found is
             0.0403/k (a search, no proof); "auto" takes "exact" while m times the largest k is at most 32,768. Where
-            kernels compute "saddle" on a GPU, and looking at k would wait for the device, it is "exact" up to 64
+            kernels compute "saddle" on a GPU, and looking at k would wait for the device, it takes "exact" up to 64
             contrasts alone. "saddle" by kernels can be recorded as a CUDA graph, "exact" cannot.
         options: see :class:`sincere.losses.options.LossOptions`.
     """
