@@ -490,6 +490,15 @@ def test_a_flag_is_noted_where_set_changes_the_setting_that_it_is_for():
     assert notes("eps-supinfonce", "loss.name=eps_supinfonce") == []
     (said,) = notes("cross-entropy", "objective=contrastive")
     assert said == "--loss cross-entropy changes nothing: --set objective=contrastive goes over it."
+
+
+def test_a_balance_that_set_takes_away_is_noted(data):
+    words = ("train", data, *FAST, "--quiet", "--class-balanced", "--out")
+    said = done(*words, "a", "--set", "loss.name=supcon").stderr
+    assert "note: --class-balanced changes nothing: --set goes over it. " in said
+    assert "--loss supcon keeps them.\n" in said
+    assert "--class-balanced" not in done(*words, "b", "--loss", "supcon").stderr
+    assert TrainConfig.load("b/config.json").loss.options["class_balanced"]
     assert said.count("changes nothing") == 1
 
 

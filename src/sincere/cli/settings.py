@@ -79,6 +79,11 @@ def without_effect(flags: Mapping[str, Any], config: TrainConfig) -> Iterator[st
         yield "--temperature changes nothing: cross_entropy has none."
     if flags.get("class_balanced") and not config.contrastive:
         yield f"--class-balanced changes nothing: {config.objective} has no contrasts."
+    elif flags.get("class_balanced") and not config.loss.options.get("class_balanced"):
+        yield (
+            "--class-balanced changes nothing: --set goes over it. Another name of the loss there begins its options "
+            f"anew: --loss {config.loss.name} keeps them."
+        )
     if flags.get("dim") is not None and config.head.layers_for(config.objective) == "none":
         yield (
             "--dim changes nothing: without a head the features are the embeddings. For another dimension: "
