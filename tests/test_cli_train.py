@@ -15,6 +15,7 @@ from PIL import Image
 
 from command_line import FAST, apart, blobs, call, done, parsed, refused
 from sincere.cli.forecast import forecast, shorter
+from sincere.cli.settings import overruled
 from sincere.data import open_data
 from sincere.data.batches import ClassBatches
 from sincere.embeddings import load
@@ -477,6 +478,27 @@ def test_flags_that_change_nothing_are_noted(data):
     assert load("b", device="cpu").model.head.dim == 4
     said = done(*words, "d", "--set", "epochs=1", "--set", "head.dim=4").stderr
     assert "note: --epochs 2 changes nothing: --set epochs=1 goes over it.\n" in said
+
+
+def test_a_flag_is_noted_where_set_changes_the_setting_that_it_is_for():
+    """`--loss cross-entropy` is for the objective; and a name may be spelt in two ways."""
+
+    def notes(loss, *assigned):
+        return list(overruled({"loss": loss, "set_": list(assigned)}))
+
+    assert notes("cross-entropy", "loss.name=supcon") == []
+    assert notes("eps-supinfonce", "loss.name=eps_supinfonce") == []
+    (said,) = notes("cross-entropy", "objective=contrastive")
+    assert said == "--loss cross-entropy changes nothing: --set objective=contrastive goes over it."
+
+
+def test_a_balance_that_set_takes_away_is_noted(data):
+    words = ("train", data, *FAST, "--quiet", "--class-balanced", "--out")
+    said = done(*words, "a", "--set", "loss.name=supcon").stderr
+    assert "note: --class-balanced changes nothing: --set goes over it. " in said
+    assert "--loss supcon keeps them.\n" in said
+    assert "--class-balanced" not in done(*words, "b", "--loss", "supcon").stderr
+    assert TrainConfig.load("b/config.json").loss.options["class_balanced"]
     assert said.count("changes nothing") == 1
 
 

@@ -95,6 +95,7 @@ TIMES = "time,label\n" + "".join(f"{1_700_000_000 + 20 * (i % 3)},{'abc'[i % 3]}
 CASES = {
     "nearly its name": (lambda folder: csv(GOOD)(folder).with_name("tt.csv"), ["tt.csv. Did you mean", "/t.csv'?"]),
     "a like ending": (lambda folder: raw("wine.csv", b"")(folder).with_name("nope.csv"), ["Data must be digits"]),
+    "no path at all": (lambda folder: f"{folder}\0/none.csv", ["no such file or folder"]),
     "no such file": (lambda folder: folder / "none.csv", ["none.csv", "no such file or folder", "cifar10:PATH"]),
     "unknown suffix": (raw("data.xlsx", b"PK"), ["data.xlsx", "no known suffix"]),
     "archive without a name": (raw("some.tar.gz", b"PK"), ["write cifar10:PATH or cifar100:PATH"]),

@@ -210,7 +210,7 @@ def test_retrieval_takes_class_numbers_of_any_type():
     """A byte is no mask, and a large number asks for no room."""
     vectors, labels = torch.randn(12, 3, generator=torch.Generator().manual_seed(0)), torch.arange(12) % 2
     plain = retrieve(vectors, labels)
-    for same in (labels.bool(), labels.to(torch.uint8), labels.int(), labels * 10**15):
+    for same in (labels.bool(), labels.to(torch.uint8), labels.to(torch.uint16), labels.int(), labels * 10**15):
         found = retrieve(vectors, same)
         assert torch.equal(found.average_precision, plain.average_precision)
         assert torch.equal(found.r_precision, plain.r_precision)

@@ -236,7 +236,7 @@ def test_raw_inputs_as_people_have_them():
         ("image", ["photos/a.png"], r"must be numbers: got <U12.*read_data\(PATH, form="),
         ("array", torch.rand(2, 6), r"shape \(n, 5\): got \(2, 6\)"),
         ("array", [["a", "b", "c", "d", "e"]], "must be numbers: got <U1"),
-        ("array", np.zeros((2, 5), dtype=object), "must be numbers: got object"),
+        ("array", np.full((2, 5), None), "must hold numbers throughout: row 0, column 0, holds None"),
         ("text", "one text", "Put it in brackets"),
         ("text", ["a text", None], "must be a list of texts"),
     ],

@@ -233,6 +233,9 @@ def test_columns_of_a_frame_go_by_their_names(tmp_path):
     model = load(tmp_path / "run", device="cpu")
     assert torch.equal(model(frame["fedcba"]), model(frame.values))
     assert torch.equal(model(Frame(frame.values, range(6))), model(frame.values))  # numbers are no names
+    mixed = Frame(frame.values.astype(object), "abcdef")  # as of a frame that has columns of several types
+    mixed.values[:, 1] = mixed.values[:, 1] > 0
+    assert torch.equal(model(mixed), model(mixed.values.astype(np.float32)))
     with pytest.raises(InputError, match=r"the data frame's columns must be .* it lacks 'f' and it also has 'label'\."):
         model.predict(Frame(frame.values, [*"abcde", "label"]))
 

@@ -5,6 +5,7 @@ import pytest
 from PIL import Image
 
 from command_line import FAST, blobs, call, done, refused
+from sincere.cli.help import one_path
 from sincere.cli.hints import as_typed, flags_of
 from sincere.cli.train import train_model
 from sincere.data import open_data, read_data
@@ -95,6 +96,15 @@ def test_a_path_with_spaces_is_told_of_quotation_marks(tmp_path, monkeypatch):
     assert found.exit_code == 2
     assert "A path with spaces needs quotation marks: 'my photos'" in " ".join(found.stderr.replace("│", " ").split())
     assert "quotation" not in call("train", "my", "pictures").stderr
+
+
+def test_thousands_of_words_are_searched_for_a_path_in_steps_as_many(monkeypatch):
+    """`sincere train photos/*` took minutes to be refused."""
+    asked = []
+    monkeypatch.setattr("os.path.exists", lambda path: asked.append(path) or path == "my new photos")
+    words = [f"photos/{number}.jpg" for number in range(300)]
+    assert one_path([*words, "my", "new", "photos", *words]) == "my new photos"
+    assert len(asked) < 20 * 2 * len(words)
 
 
 def test_notes_on_data_in_a_models_form_advise_no_option(tmp_path):

@@ -50,7 +50,7 @@ def did_you_mean(word: object, known: Iterable[str], *, where: str = "", cutoff:
 def meant_beside(path: Path) -> str:
     """The same guess for a path at which nothing is: what lies beside it under a name that is nearly its own."""
     where = "" if path.parent == Path() else f"{path.parent}{os.sep}"
-    with suppress(OSError):
+    with suppress(OSError, ValueError):  # no system takes a null character
         return did_you_mean(path.name, os.listdir(path.parent), where=where, cutoff=0.85)  # many end alike
     return ""
 

@@ -5,11 +5,12 @@ import os
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
+
+MOST_WORDS = 12  # of a path with spaces: thousands of words, as of `train photos/*`, have millions of runs
 
 
 def flowing(words: str | None) -> str:
@@ -47,8 +48,9 @@ def at_home(value: Any) -> Any:
 
 def one_path(words: Sequence[str]) -> str | None:
     """The words that together name what lies on the disk, as a shell cuts `my photos` in two; None where none do."""
-    runs = combinations(range(len(words) + 1), 2)
-    wholes = (" ".join(words[start:end]) for start, end in runs if end - start > 1)
+    starts = range(len(words) - 1)
+    runs = ((start, end) for start in starts for end in range(start + 2, min(start + MOST_WORDS, len(words)) + 1))
+    wholes = (" ".join(words[start:end]) for start, end in runs)
     return max((whole for whole in wholes if os.path.exists(whole)), key=len, default=None)
 
 

@@ -44,6 +44,13 @@ CLASS_BALANCED: Settings = {"loss": {"options": {"class_balanced": True, "reduct
 def from_flags(values: Mapping[str, Any]) -> Settings:
     """Settings from the flags that were given. `--loss cross_entropy` is an objective of its own."""
     found: Settings = {}
+    for _, setting, value in _chosen(values):
+        found = laid_over(found, _nested(setting.split("."), value))
+    return laid_over(found, CLASS_BALANCED) if values.get("class_balanced") else found
+
+
+def _chosen(values: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Each flag that was given, the setting that it is for, and the setting's value."""
     for flag, setting in FLAGS.items():
         value = values.get(flag)
         if value is None:
@@ -51,18 +58,17 @@ def from_flags(values: Mapping[str, Any]) -> Settings:
         if flag == "loss":
             value = _loss(value)
             setting = "objective" if value in OTHER_OBJECTIVES else setting
-        found = laid_over(found, _nested(setting.split("."), value))
-    return laid_over(found, CLASS_BALANCED) if values.get("class_balanced") else found
+        yield flag, setting, value
 
 
 def overruled(flags: Mapping[str, Any]) -> Iterator[str]:
     """A note for each flag whose setting --set gives another value: --set goes over it."""
     assigned = from_assignments(flags.get("set_") or [])
-    for flag, setting in FLAGS.items():
+    for flag, setting, value in _chosen(flags):
         found: Any = assigned
         for name in setting.split("."):
             found = found.get(name) if isinstance(found, dict) else None
-        if None not in (found, flags.get(flag)) and str(found) != str(flags[flag]):
+        if found is not None and found != value and str(found) != str(value):
             yield f"--{flag.replace('_', '-')} {flags[flag]} changes nothing: --set {setting}={found} goes over it."
 
 
@@ -73,6 +79,11 @@ def without_effect(flags: Mapping[str, Any], config: TrainConfig) -> Iterator[st
         yield "--temperature changes nothing: cross_entropy has none."
     if flags.get("class_balanced") and not config.contrastive:
         yield f"--class-balanced changes nothing: {config.objective} has no contrasts."
+    elif flags.get("class_balanced") and not config.loss.options.get("class_balanced"):
+        yield (
+            "--class-balanced changes nothing: --set goes over it. Another name of the loss there begins its options "
+            f"anew: --loss {config.loss.name} keeps them."
+        )
     if flags.get("dim") is not None and config.head.layers_for(config.objective) == "none":
         yield (
             "--dim changes nothing: without a head the features are the embeddings. For another dimension: "

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from sincere.checks import meant_beside, shape_of
 from sincere.data import Form, LabelledData, hash_texts
+from sincere.data.arrays import array_of
 from sincere.data.conversion import check_unmasked
 from sincere.data.named_columns import names_of_columns, places_of_columns
 from sincere.defaults import usual_defaults
@@ -222,6 +223,8 @@ def _tensor_of(inputs: object) -> Tensor:
         array = np.asarray(inputs)
     except ValueError as error:
         raise InputError(f"inputs of this model must be of one shape: {error}{FROM_FILES}") from error
+    if array.dtype == object and array.ndim:  # a data frame's with columns of several types
+        array = array_of(array, "inputs of this model")
     if array.dtype.kind not in "fiub":
         raise InputError(f"inputs of this model must be numbers: got {array.dtype}.{FROM_FILES}")
     return torch.from_numpy(writable(np.ascontiguousarray(array)))

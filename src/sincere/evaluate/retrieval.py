@@ -67,6 +67,7 @@ def retrieve(queries: Tensor, labels: Tensor, *, ks: Sequence[int] = (1, 5, 10))
     ks = sorted(set(ks))
     queries, _ = comparable(queries, None)
     check_labels("labels", labels, queries.shape[0], "queries", queries.device)
+    labels = labels.long()  # torch finds no least one of wider bytes
     if labels.numel() and (least := int(labels.min())) < 0:
         raise InputError(f"labels must be class numbers from 0: got {least}. Leave unlabelled samples out.")
     _, place, sizes = torch.unique(labels, return_inverse=True, return_counts=True)
