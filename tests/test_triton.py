@@ -106,7 +106,7 @@ def test_classes_that_compete_alike(case, temperature):
         assert_close(candidate, truth, 1e-6 / temperature)
 
 
-@pytest.mark.parametrize(("dtype", "d", "slack"), [(torch.float32, 300, 1e-6), (torch.bfloat16, 24, 1e-3)])
+@pytest.mark.parametrize(("dtype", "d", "slack"), [(torch.float32, 300, 5e-6), (torch.bfloat16, 24, 2e-2)])
 @pytest.mark.parametrize("bounded", [True, False])
 @pytest.mark.parametrize("case", KERNEL_LOSSES[:2], ids=repr)
 def test_classes_that_compete_alike_by_other_kernels(case, bounded, dtype, d, slack):
@@ -117,7 +117,7 @@ def test_classes_that_compete_alike_by_other_kernels(case, bounded, dtype, d, sl
         rows = rows.requires_grad_()
         value = case.call(rows, labels, temperature=temperature, class_balanced=True, backend=backend)
         found.append([value.detach(), *torch.autograd.grad(value, rows)])
-    assert_close(found[1], found[0], slack / temperature)
+    assert_close(found[1], found[0], slack)
 
 
 @pytest.mark.parametrize("temperature", [0.1, 0.01])

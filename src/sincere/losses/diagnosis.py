@@ -120,15 +120,14 @@ def diagnose(
     with full_precision(embeddings), without_tf32():
         pairs = make_pairs(in_full_precision(embeddings), labels, None, None, settings)
         rows = read_rows(pairs, set_loss and not class_balanced)
-        weighed = replace(settings, class_balanced=True, reduction="class_mean")
-        alike = make_pairs(in_full_precision(embeddings), labels, None, None, weighed) if class_balanced else None
         counts, kl_bound = _by_class(pairs, rows)
-        bounded = temperature if similarity == "cosine" else None
-        readings = (
-            loss_readings(pairs, rows, len(counts), bounded)
-            if alike is None
-            else balanced_readings(alike, len(counts), bounded)
-        )
+        with_floor = temperature if similarity == "cosine" else None
+        if class_balanced:
+            weighed = replace(settings, class_balanced=True, reduction="class_mean")
+            alike = make_pairs(in_full_precision(embeddings), labels, None, None, weighed)
+            readings = balanced_readings(alike, len(counts), with_floor)
+        else:
+            readings = loss_readings(pairs, rows, len(counts), with_floor)
     norms = embeddings.detach().flatten(0, -2).double().norm(dim=1)
     found = Diagnosis(
         samples=norms.shape[0],

@@ -32,6 +32,15 @@ def simplex_floors(num_pos: Tensor, num_neg: Tensor, gap: float, epsilon: float)
     }
 
 
+def balanced_floors(rows: int, classes: int, temperature: float, epsilon: float) -> dict[str, float]:
+    """The value of every loss at the simplex where classes compete alike, with the mean over classes: every anchor has
+    the same, as if all classes had the mean size. No arrangement of classes of any sizes goes below it."""
+    typical = rows / classes
+    own, others = torch.tensor([[typical - 1], [rows - typical]], dtype=torch.float64)
+    floors = simplex_floors(own, others, simplex_gap(classes, temperature), epsilon)
+    return {name: float(value) for name, value in floors.items() if name != "set_nce"}  # in which sets compete
+
+
 def _set_floor(num_pos: Tensor, num_neg: Tensor, gap: float) -> Tensor:
     """(1/k) log Σ_j C(k, j) C(N, j) e^(−jg): exchanging j members for j others costs jg."""
     exchanges = int(torch.minimum(num_pos, num_neg).max())

@@ -10,7 +10,7 @@ from sincere.losses.backends.row_blocks import row_blocks
 from sincere.losses.backends.select import row_statistics
 from sincere.losses.backends.set_rows import set_values
 from sincere.losses.class_balance import per_anchor_balanced, statistics_wanted
-from sincere.losses.floors import simplex_floors, simplex_gap
+from sincere.losses.floors import balanced_floors, simplex_floors, simplex_gap
 from sincere.losses.pairs import Pairs
 from sincere.losses.reduction import reduce_over_anchors
 from sincere.losses.statistics import Combination, valid_anchors
@@ -92,21 +92,15 @@ def loss_readings(
 
 
 def balanced_readings(pairs: Pairs, classes: int, temperature: float | None) -> dict[str, LossReading]:
-    """The same where classes compete alike, with the mean over classes: `pairs` of a batch made so.
-
-    At the simplex every anchor has the same value then, as if all classes had the mean size, and no arrangement of any
-    sizes goes below it (docs/theory.md).
-    """
+    """The same where classes compete alike, with the mean over classes: `pairs` of a batch made so."""
     labelled = int(pairs.relation.labelled.sum())
-    floors: dict[str, Tensor] = {}
+    floors: dict[str, float] = {}
     if temperature is not None and labelled > classes:
-        typical = labelled / classes
-        own, others = torch.tensor([[typical - 1], [labelled - typical]], dtype=torch.float64)
-        floors = simplex_floors(own, others, simplex_gap(classes, temperature), EPSILON)
+        floors = balanced_floors(labelled, classes, temperature, EPSILON)
     readings = {}
     for name, combination in COMBINATIONS.items():
         stats = row_statistics(pairs, *statistics_wanted(combination), margin=combination.margin)
         valid = valid_anchors(combination, stats)
         value = float(reduce_over_anchors(per_anchor_balanced(combination, stats, pairs.relation), valid, pairs))
-        readings[name] = LossReading(value, float(floors[name]) if name in floors and bool(valid.any()) else None)
+        readings[name] = LossReading(value, floors.get(name) if bool(valid.any()) else None)
     return readings

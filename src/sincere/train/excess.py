@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import torch
 
-from sincere.losses.floors import simplex_floors, simplex_gap
+from sincere.losses.floors import balanced_floors, simplex_floors, simplex_gap
 from sincere.train.config import LossConfig
 
 HAVE_A_FLOOR = ("sincere", "supcon", "eps_supinfonce", "decoupled", "set_nce", "infonce")
@@ -43,14 +43,10 @@ def batch_floor(loss: LossConfig, counts: tuple[int, ...], *, views: int, temper
 
 
 def _balanced_floor(loss: LossConfig, rows: list[int], temperature: float) -> float:
-    """Where classes compete alike every anchor has the same value at the simplex, as if all had the mean size."""
+    """The same where classes compete alike; 0 where no anchor counts."""
     if not any(mine > 1 for mine in rows) or (loss.name == "decoupled" and len(rows) == 1):
         return 0.0
-    typical, gap = sum(rows) / len(rows), simplex_gap(len(rows), temperature)
-    epsilon = float(loss.options.get("epsilon", 0.25))
-    own, others = torch.tensor([[typical - 1], [sum(rows) - typical]], dtype=torch.float64)
-    floors = simplex_floors(own, others, gap, epsilon)
-    return float(floors[loss.name])
+    return balanced_floors(sum(rows), len(rows), temperature, float(loss.options.get("epsilon", 0.25)))[loss.name]
 
 
 @lru_cache(maxsize=1 << 16)  # classes of a few sizes come again in every batch
