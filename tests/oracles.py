@@ -72,7 +72,8 @@ def batch_from_multihot(z: Any, hot: Any, temperature: float, weighting: str = "
     batch = _batch(z, hot, temperature, weight=weight, **options)
     if weighting != "per_label":
         return batch
-    columns = [*hot, *options["contrast_labels"]] if options.get("include_batch") else options.get("contrast_labels", hot)
+    contrasts = options.get("contrast_labels")
+    columns = hot if contrasts is None else [*hot, *contrasts] if options.get("include_batch") else contrasts
     shares: list[dict[int, float]] = []
     for y, positives in zip(hot, batch.positives, strict=True):
         share = dict.fromkeys(positives, 0.0)
