@@ -60,7 +60,7 @@ def ranked(embeddings: Tensor, labels: Tensor, *contrasts: Tensor, **options: An
 def multi_hot(embeddings: Tensor, labels: Tensor, *contrasts: Tensor, **options: Any) -> Tensor:
     hot = torch.stack([labels % 2 == 0, labels % 3 == 0, labels > 0], dim=1).long()
     hot = hot.masked_fill((labels < 0).unsqueeze(1), -1)
-    return SF.sincere(embeddings, hot, positives="jaccard", **options)
+    return SF.sincere(embeddings, hot, **{"positives": "jaccard"} | options)
 
 
 def supcon_in(*args: Tensor, **options: Any) -> Tensor:
@@ -108,7 +108,9 @@ def cases(world: int) -> list[Case]:
     sizes, labels = splits["uneven"]
     for reduction in ("mean_all", "class_mean", "sum"):
         found.append(Case(f"reduction {reduction}", sizes, labels, SF.sincere, {"reduction": reduction}, weighted=True))
-        found.append(Case(f"multi-hot {reduction}", sizes, labels, multi_hot, {"reduction": reduction}))
+        for positives in ("jaccard", "per_label"):
+            options = {"reduction": reduction, "positives": positives}
+            found.append(Case(f"multi-hot {positives}, {reduction}", sizes, labels, multi_hot, options))
     for loss in ("sincere", "supcon"):
         options = {"class_balanced": True, "reduction": "class_mean"}
         found.append(Case(f"{loss}, class-balanced", sizes, labels, LOSSES[loss], options, weighted=True))

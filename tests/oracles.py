@@ -60,15 +60,29 @@ def batch_from_labels(
 def batch_from_multihot(z: Any, hot: Any, temperature: float, weighting: str = "any", **options: Any) -> Batch:
     """Multi-hot labels: P(t) shares a label with t, N(t) shares none; a row with a negative entry is unlabelled.
 
-    w_tp = 1 ("any") or |y_t ∩ y_p| / |y_t ∪ y_p| ("jaccard"). Options: those of `_batch`.
+    w_tp = 1 ("any"), |y_t ∩ y_p| / |y_t ∪ y_p| ("jaccard"), or the sum over shared labels of 1 / the number of t's
+    positives that carry it ("per_label"). Options: those of `_batch`.
     """
 
     def weight(y: np.ndarray, c: np.ndarray) -> float:
         mine, theirs = ({i for i, x in enumerate(row) if x > 0} for row in (y, c))
         jaccard = len(mine & theirs) / max(len(mine | theirs), 1)
-        return {"any": float(jaccard > 0), "jaccard": jaccard}[weighting]
+        return jaccard if weighting == "jaccard" else float(jaccard > 0)
 
-    return _batch(z, hot, temperature, weight=weight, **options)
+    batch = _batch(z, hot, temperature, weight=weight, **options)
+    if weighting != "per_label":
+        return batch
+    contrasts = options.get("contrast_labels")
+    columns = hot if contrasts is None else [*hot, *contrasts] if options.get("include_batch") else contrasts
+    shares: list[dict[int, float]] = []
+    for y, positives in zip(hot, batch.positives, strict=True):
+        share = dict.fromkeys(positives, 0.0)
+        for label in (label for label, carried in enumerate(y) if carried > 0):
+            members = [p for p in positives if columns[p][label] > 0]
+            for p in members:
+                share[p] += 1 / len(members)
+        shares.append(share)
+    return Batch(batch.s, shares, batch.negatives)
 
 
 def batch_from_soft(z: Any, probs: Any, temperature: float, **options: Any) -> Batch:

@@ -109,6 +109,7 @@ def told(new=Z, **options):
         (lambda: SF.set_nce(Z, Y, method="fast"), OptionError, ["method", "'saddle'", "'fast'"]),
         (lambda: SF.set_nce(Z, Y, backend="triton", method="exact"), OptionError, ['method="saddle"']),
         (lambda: SF.set_nce(Z, HOT, positives="jaccard"), OptionError, ["members", 'positives="any"']),
+        (lambda: SF.set_nce(Z, HOT, positives="per_label"), OptionError, ["members", 'another loss with "per_label"']),
         (lambda: SF.soft_label(Z, Y), InputError, ["class probabilities", "(6, classes)", "SupConLoss"]),
         (lambda: SF.rank_n_contrast(Z, Y.tolist()), InputError, ["torch.Tensor of numbers", "list", "as_tensor"]),
         (lambda: SF.rank_n_contrast(Z, None), InputError, ["torch.Tensor of numbers", "NoneType"]),

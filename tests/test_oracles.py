@@ -1,5 +1,7 @@
 """Every loss, backend and option against float64 loops written from the papers."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -95,11 +97,11 @@ def test_reductions_weights_and_unlabelled_samples(case, backend, reduction, wei
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize("positives", ["any", "jaccard"])
+@pytest.mark.parametrize("positives", ["any", "jaccard", "per_label"])
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("case", LOSSES, ids=repr)
 def test_multi_hot_labels(case, backend, positives, reduction):
-    if case.name == "set_nce" and positives == "jaccard":
+    if case.name == "set_nce" and positives != "any":
         pytest.skip("the set loss refuses degrees of membership: tests/test_errors.py")
     z, c = batch()
     hot = torch.randint(0, 2, (12, 4))
@@ -123,6 +125,31 @@ def test_multi_hot_labels(case, backend, positives, reduction):
     )  # fmt: skip
     np.testing.assert_allclose(loss.detach().numpy().ravel(), np.ravel(expected), rtol=1e-11, atol=1e-13)
     assert all(torch.isfinite(g).all() for g in torch.autograd.grad(loss.sum(), (z, c)))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_per_label_is_the_mean_over_labels_of_each_labels_own_loss(backend):
+    """Zhang and Wu 2024 (MulSupCon): every label of every anchor counts alike, which weights by |y| give. SINCERE the
+    same way, but no positive of another label in a denominator."""
+    generator = np.random.default_rng(0)
+    z = generator.normal(size=(20, 6))
+    s = oracles.similarity_matrix(z, z, "cosine") / 0.2
+    hot = generator.random((20, 5)) < 0.4
+    hot[:, 4] = False
+    hot[3], hot[3, 4] = False, True  # a label that nobody else has: no anchor of it
+    supcon, sincere = [], []
+    for t, label in zip(*hot.nonzero(), strict=True):
+        members = [p for p in range(20) if p != t and hot[p, label]]
+        if not members:
+            continue
+        everybody = sum(math.exp(s[t, a]) for a in range(20) if a != t)
+        strangers = sum(math.exp(s[t, a]) for a in range(20) if a != t and not (hot[a] & hot[t]).any())
+        supcon.append(sum(math.log(everybody) - s[t, p] for p in members) / len(members))
+        sincere.append(sum(math.log(math.exp(s[t, p]) + strangers) - s[t, p] for p in members) / len(members))
+    options = {"positives": "per_label", "temperature": 0.2, "backend": backend, "weights": torch.tensor(hot.sum(1))}
+    rows, tags = torch.tensor(z), torch.tensor(hot)
+    assert SF.supcon(rows, tags, **options).item() == pytest.approx(np.mean(supcon), rel=1e-12)
+    assert SF.sincere(rows, tags, **options).item() == pytest.approx(np.mean(sincere), rel=1e-12)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

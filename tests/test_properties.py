@@ -213,7 +213,7 @@ class TestIdentities:
         z, labels = place.randn(10, 5), place.labels(torch.arange(10) % 4)
         hot = place.labels(torch.eye(4))[labels]
         for case in LOSSES[:-1]:
-            for positives in ("any", "jaccard") if case.name != "set_nce" else ("any",):
+            for positives in ("any", "jaccard", "per_label") if case.name != "set_nce" else ("any",):
                 place.assert_same(place.loss(case, z, hot, positives=positives), place.loss(case, z, labels))
                 by_class = place.loss(case, z, hot, positives=positives, reduction="class_mean")
                 place.assert_same(by_class, place.loss(case, z, labels, reduction="class_mean"))

@@ -7,7 +7,7 @@ from torch import Tensor
 
 Reduction: TypeAlias = Literal["mean", "mean_all", "class_mean", "sum", "none"]
 Backend: TypeAlias = Literal["auto", "dense", "tiled", "triton"]
-Positives: TypeAlias = Literal["any", "jaccard"]
+Positives: TypeAlias = Literal["any", "jaccard", "per_label"]
 SimilarityName: TypeAlias = Literal["cosine", "dot", "euclidean"]
 SimilarityFunction: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 Similarity: TypeAlias = SimilarityName | SimilarityFunction

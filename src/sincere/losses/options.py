@@ -42,7 +42,8 @@ class LossOptions(StandingOptions, total=False):
         returns the (n, m) matrix (dense backend).
     backend: "auto", "dense" (the definition, n×m memory), "tiled" (memory linear in n) or "triton"
         (the same on a CUDA GPU, much faster).
-    positives: how multi-hot labels make positives: "any" shared label, or weighed by "jaccard".
+    positives: how multi-hot labels make positives: "any" shared label, weighed by "jaccard", or "per_label", each of
+        the anchor's labels for itself.
     weights: one non-negative weight per sample; weighs anchors.
     ignore_label: the label of unlabelled samples; they are no anchors.
     ignored_as_negatives: let unlabelled samples serve as negatives of every anchor, instead of

@@ -13,15 +13,15 @@ from torch import Tensor
 
 NO_SELF = -1
 LAST = torch.iinfo(torch.int64).max  # kernels sort what takes no part behind everything else by this key
-Kind = Literal["classes", "any", "jaccard", "soft", "pairs", "numbers"]
+Kind = Literal["classes", "any", "jaccard", "per_label", "soft", "pairs", "numbers"]
 
 
 @dataclass(frozen=True)
 class Relation:
     """Labels of n anchors and m contrasts, in the form that `weights` needs.
 
-    kind "classes": (n,) and (m,) class numbers. "any", "jaccard": (n, classes) and (m, classes) of 0 and 1.
-    "soft": unit rows, (n, classes) and (m, classes). "pairs": anchor holds the (n, m) weights themselves. "numbers":
+    kind "classes": (n,) and (m,) class numbers. "any", "jaccard", "per_label": (n, classes) and (m, classes) of 0 and
+    1. "soft": unit rows, (n, classes) and (m, classes). "pairs": anchor holds the (n, m) weights themselves. "numbers":
     (n, k) and (m, k), between which there are distances and no `weights`.
     """
 
@@ -57,8 +57,12 @@ class Relation:
     def weights(self, rows: slice | None = None) -> Tensor:
         """w for the anchors in `rows`, or for all: (r, m), boolean where every positive weighs alike."""
         rows = slice(None) if rows is None else rows  # no slice as a default: torch 2.11's compiler cannot trace one
-        weights = _WEIGHTS[self.kind](self.anchor[rows], self.contrast)
-        usable = self.others(rows) & self.labelled[rows].unsqueeze(1)
+        others = self.others(rows)
+        if self.kind == "per_label":
+            weights = shared_label_shares(self.anchor[rows], self.contrast, others)
+        else:
+            weights = _WEIGHTS[self.kind](self.anchor[rows], self.contrast)
+        usable = others & self.labelled[rows].unsqueeze(1)
         return weights & usable if weights.dtype == torch.bool else torch.where(usable, weights, 0)
 
     def others(self, rows: slice | None = None) -> Tensor:
@@ -105,6 +109,15 @@ def jaccard_index(anchor: Tensor, contrast: Tensor) -> Tensor:
     shared = anchor @ contrast.T
     union = anchor.sum(dim=1, keepdim=True) + contrast.sum(dim=1) - shared
     return torch.where(shared > 0, shared / torch.where(union > 0, union, 1), 0)
+
+
+def shared_label_shares(anchor: Tensor, contrast: Tensor, others: Tensor) -> Tensor:
+    """Σ 1/|P_l(t)| over the labels l that t and a share; P_l(t) are t's others that carry l.
+
+    So a weighted mean over P(t) is the mean, over t's labels, of the mean over the members of each.
+    """
+    members = others.to(contrast.dtype) @ contrast
+    return torch.where(members > 0, anchor / members, 0) @ contrast.T
 
 
 def label_similarity(anchor: Tensor, contrast: Tensor) -> Tensor:

@@ -44,7 +44,8 @@ def set_nce(
 
     Args:
         embeddings: (n, d), or (b, v, d).
-        labels: integer classes, or multi-hot with positives="any"; a set has members, so "jaccard" is refused.
+        labels: integer classes, or multi-hot with positives="any"; a set has members, so "jaccard" and "per_label"
+            are refused.
         contrast_embeddings: (m, d).
         contrast_labels: labels of the contrasts.
         method: "exact", O(m·k) an anchor; "saddle" by an approximation, O(m) an anchor, whose largest error found is
@@ -59,10 +60,10 @@ def set_nce(
     if alone and _kernels_take_whole(embeddings, labels, settings, method):
         return _whole_loss()(embeddings, labels, settings)  # type: ignore[no-any-return]
     pairs = make_pairs(embeddings, labels, contrast_embeddings, contrast_labels, settings)
-    if pairs.relation.kind == "jaccard":
+    if pairs.relation.kind in ("jaccard", "per_label"):
         raise OptionError(
-            'the set loss asks which samples are members, and positives="jaccard" gives degrees of membership: '
-            'use positives="any", or another loss with "jaccard".'
+            f'the set loss asks which samples are members, and positives="{pairs.relation.kind}" gives degrees of '
+            f'membership: use positives="any", or another loss with "{pairs.relation.kind}".'
         )
     per_anchor, num_pos = set_rows.set_values(pairs, method)
     return reduce_over_anchors(per_anchor, num_pos > 0, pairs)
