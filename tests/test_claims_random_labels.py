@@ -98,6 +98,35 @@ def test_training_accuracy_by_hand():
     assert random_image_labels.training_accuracy("supcon", network, inputs, labels) == pytest.approx(right / 30)
 
 
+@pytest.mark.parametrize("loss", random_image_labels.LOSSES)
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_a_look_at_a_tenth_spares_the_rest_and_changes_no_count(loss, share, monkeypatch):
+    """Against looks at every image after each epoch, by the accuracy that is compared with one by hand above."""
+    monkeypatch.setattr(random_image_labels, "PORTION", 4)
+    images, labels = bright_and_dark(n=400)
+    inputs, labels = normalised(images), randomised(labels, share, classes=3, seed=0)
+    fitter = Fitter(loss, inputs, 3, replace(TINY, images=400, max_epochs=20, batch=50, threshold=0.99))
+    seen = []
+
+    def looked(some):
+        seen.append(len(some))
+        return fitter.network(some)
+
+    fitter._evaluated = looked
+    found = fitter.steps_to_fit(labels, rate=0.02, share=share, seed=0)
+    with_a_tenth = sum(seen)
+
+    def whole(labels):
+        return random_image_labels.training_accuracy(loss, fitter.network, inputs, labels, evaluated=looked) >= 0.99
+
+    seen.clear()
+    monkeypatch.setattr(fitter, "_has_fitted", whole)
+    assert fitter.steps_to_fit(labels, rate=0.02, share=share, seed=0) == found
+    assert sum(seen) == 400 * found.steps // 8  # all of them after each epoch of eight batches
+    assert found.fitted == (share == 0)
+    assert share == 0 or with_a_tenth < sum(seen) / 2  # plain labels may be fitted after the first epoch
+
+
 def test_runs_are_kept_and_gone_on_with(tmp_path):
     images, labels = bright_and_dark()
     kept, said = tmp_path / "runs.json", []
