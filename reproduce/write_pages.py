@@ -14,7 +14,7 @@ from sincere.claims.results import counts, kept_forms, markdown_table
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-import runs_so_far
+import full_runs
 
 README, PAGE = HERE.parent / "README.md", HERE.parent / "docs" / "claims.md"
 START, END = "<!-- claims: start, written by reproduce/write_pages.py -->", "<!-- claims: end -->"
@@ -81,7 +81,7 @@ def verdict(result: ClaimResult | None) -> str:
 def page(forms: dict[int, list[ClaimResult]]) -> str:
     results = {number: found[0] for number, found in forms.items()}
     sections = [line for claim in CLAIMS for line in section(claim, forms.get(claim.number, []))]
-    return "\n".join([INTRODUCTION, markdown_table(results), "", *sections, *runs_so_far.section(CLAIMS)])
+    return "\n".join([INTRODUCTION, markdown_table(results), "", *sections, *full_runs.section(CLAIMS)])
 
 
 def section(claim: Claim, forms: list[ClaimResult]) -> Iterator[str]:
@@ -93,7 +93,7 @@ def section(claim: Claim, forms: list[ClaimResult]) -> Iterator[str]:
         yield "Not run yet.\n"
         return
     yield from outcome(claim, forms[0])
-    if so_far := runs_so_far.told(claim):
+    if so_far := full_runs.told(claim):
         yield f"{so_far}\n"
     for other in forms[1:]:
         if other.form == "fast":

@@ -39,7 +39,7 @@ from sincere.claims.laboratory import Laboratory, Trained
 from sincere.claims.many_labels import PAIRS, PairedLabels, multi_hot, paired_digits
 from sincere.claims.objectives import contrastive, difference, objective
 from sincere.claims.results import kept_forms
-from sincere.claims.sincere_accuracy import RATES, judged_rates
+from sincere.claims.sincere_accuracy import RATES, beside_the_paper, judged_rates
 from sincere.claims.statistics import covers_zero, over_seeds, wholly_below_zero, with_fisher_interval
 from sincere.claims.supcon_training import LimitedPositives, judged_against_baselines, judged_positives
 from sincere.errors import InputError, OptionError
@@ -337,30 +337,43 @@ def test_pages_show_what_is_kept():
         assert (f"reproduce/{result.name}/{result.form}.png" in page) == shown, result.name
 
 
-def test_full_runs_are_shown_while_their_claims_wait_for_others(tmp_path):
-    """One of four, each of which the claims share; nothing is said where there is none, or where all are there."""
+def test_full_runs_are_shown_and_counted_until_all_are_made(tmp_path):
+    """One of four, each of which the claims share; nothing is said where there is none."""
     sys.path.insert(0, str(ROOT / "reproduce"))
-    import runs_so_far
+    import full_runs
 
     table_1, figure_2, gradient = map(find_claim, ("table-1", "figure-2", "gradient"))
-    assert runs_so_far.told(table_1, tmp_path) is None
-    assert list(runs_so_far.section(CLAIMS, tmp_path)) == []
+    assert full_runs.told(table_1, tmp_path) is None
+    assert list(full_runs.section(CLAIMS, tmp_path)) == []
     first, second = "cifar10-sincere-0", "cifar10-supcon-0"
     shutil.copytree(ROOT / "reproduce" / "light-runs" / first, tmp_path / "light-runs" / first)
-    assert "1 of 4" in runs_so_far.told(table_1, tmp_path)
-    assert "1 of 2" in runs_so_far.told(figure_2, tmp_path)  # of CIFAR-10 alone
-    assert runs_so_far.told(gradient, tmp_path) is None
-    *_, row, end = runs_so_far.section(CLAIMS, tmp_path)
+    assert "1 of 4" in full_runs.told(table_1, tmp_path)
+    assert "1 of 2" in full_runs.told(figure_2, tmp_path)  # of CIFAR-10 alone
+    assert full_runs.told(gradient, tmp_path) is None
+    _, words, *_, row, end = full_runs.section(CLAIMS, tmp_path)
+    assert "1 of 4 so far" in words
     light = Trained(RunFolder(tmp_path / "light-runs" / first))
     losses = light.epoch_losses()
     assert row.startswith(f"| `{first}` | {losses[0]:.2f} → {losses[-1]:.2f} | 6.82 → 0.24 |")
     assert " | 95.93 | " in row
     assert not end
-    assert list(runs_so_far.section([gradient], tmp_path)) == []
+    assert list(full_runs.section([gradient], tmp_path)) == []
     shutil.copytree(ROOT / "reproduce" / "light-runs" / second, tmp_path / "light-runs" / second)
-    assert "2 of 4" in runs_so_far.told(table_1, tmp_path)
-    assert runs_so_far.told(figure_2, tmp_path) is None
-    assert list(runs_so_far.section([figure_2], tmp_path)) == []
+    assert "2 of 4" in full_runs.told(table_1, tmp_path)
+    assert full_runs.told(figure_2, tmp_path) is None
+    _, words, _, _, *rows, _ = full_runs.section([figure_2], tmp_path)
+    assert "so far" not in words
+    assert len(rows) == 2
+
+
+def test_top_1_is_told_beside_the_papers_where_it_has_one():
+    found = [
+        Measured("cifar10 SINCERE top-1, %", 95.0, 94.5, 95.5, "1 seed", "95.93"),
+        Measured("cifar10 SINCERE top-5, %", 99.0, 98.5, 99.5, "1 seed", "99.78"),
+        Measured("cifar100 SupCon top-1, %", 76.0, 75.5, 76.5, "1 seed", "75.96"),
+    ]
+    assert "is −0.93 to 0.04 points" in beside_the_paper(found)
+    assert beside_the_paper([replace(one, paper=None) for one in found]) == ""
 
 
 def test_full_forms_are_the_papers_runs(tmp_path):

@@ -74,6 +74,10 @@ class Experiment:
         return run.evaluation(EvaluationOptions(methods=methods, l2=self.l2))
 
     @property
+    def seeds_in_words(self) -> str:
+        return f"seed{'s' if len(self.seeds) > 1 else ''} {', '.join(map(str, self.seeds))}"
+
+    @property
     def rows_of_a_batch(self) -> int:
         """Embeddings that meet in one batch."""
         return self.plain.batches.size * self.plain.views.count
@@ -113,6 +117,13 @@ def experiments(conditions: Conditions) -> tuple[Experiment, ...]:
     if not conditions.on_cifar:
         return (digits(conditions),)
     return tuple(cifar(conditions, classes) for classes in (10, 100) if f"cifar{classes}" in conditions.data)
+
+
+def of_one_seed(one: Experiment) -> str:
+    """What an interval of a difference means where there is one run of each; nothing where there are several."""
+    if len(one.seeds) > 1:
+        return ""
+    return " With one seed the interval is over test images, and says nothing of other runs."
 
 
 def as_far_as_run(verdict: Verdict, reason: str, found: tuple[Experiment, ...]) -> tuple[Verdict, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from torch import Tensor
 
 from sincere.claims.claim import Claim, Conditions, Outcome
-from sincere.claims.experiments import BOTH, Experiment, as_far_as_run, both_losses, experiments
+from sincere.claims.experiments import BOTH, Experiment, as_far_as_run, both_losses, experiments, of_one_seed
 from sincere.claims.one_left_out import separation_left_out, similarities_left_out, with_jackknife
 from sincere.claims.palette import COLOURS, TITLES
 from sincere.claims.record import Measured, Verdict
@@ -52,13 +52,13 @@ def table_1(conditions: Conditions) -> Outcome:
     ]
     reason = (
         "Criteria: mean losses of the first epoch within 5 % of each other; at the end SINCERE below log 2, at which a "
-        "positive beats all negatives together, and SupCon still above log|P|, its floor."
+        "positive beats all negatives together, and SupCon at no less than 95 % of log|P|, its floor for equal classes."
         + ("" if alike else " The first epochs differ by more.")
         + ("" if apart else " The last epochs do not fulfil it.")
     )
     return Outcome(
         *as_far_as_run(verdict, reason, found),
-        "; ".join(one.title for one in found) + f"; seeds {', '.join(map(str, found[0].seeds))}",
+        "; ".join(one.title for one in found) + f"; {found[0].seeds_in_words}",
         tuple(measured),
         tuple(rows),
         lambda figure: _draw_curves(figure, found, curves),
@@ -140,7 +140,8 @@ def figure_2(conditions: Conditions) -> Outcome:
     return Outcome(
         verdict,
         "Criterion: the mean cosine is lower with SINCERE, within classes and between them, over the whole interval."
-        f"{_luck(one)} The regular simplex has −1/{len(names) - 1} = {_signed(-1 / (len(names) - 1))} between classes.",
+        f"{of_one_seed(one)} The regular simplex has −1/{len(names) - 1} = {_signed(-1 / (len(names) - 1))} between "
+        "classes.",
         f"{one.title}; test pairs; {_seeds(one)}",
         measured,
         tuple(rows),
@@ -161,12 +162,6 @@ def _difference(
         return over_seeds(what, changes, paper=paper)
     without = [left_out(sets[loss][0])[which] for loss in BOTH]
     return with_jackknife(what, changes[0], without[0] - without[1], paper=paper)
-
-
-def _luck(one: Experiment) -> str:
-    if len(one.seeds) > 1:
-        return ""
-    return " With one seed the interval is over test images, and says nothing of other runs."
 
 
 def _signed(value: float) -> str:
@@ -223,7 +218,7 @@ def figure_3(conditions: Conditions) -> Outcome:
     return Outcome(
         verdict,
         "Criteria: SINCERE's noise has a lower mean cosine, and target and noise overlap less, over the whole interval."
-        + _luck(one)
+        + of_one_seed(one)
         + ("" if apart else " The overlap is not shown to be smaller."),
         f"{one.title}; class {names[chosen]!r}; {_seeds(one)}",
         measured,
