@@ -2,6 +2,8 @@
 
 from sincere.evaluate.comparison import Comparison, Difference, compare, corrected_together
 from sincere.evaluate.evaluation import evaluate
+from sincere.evaluate.multi_hot import LabelFigures, MultiHotEvaluation, evaluate_multi_hot
+from sincere.evaluate.numbers import NumbersEvaluation, Predicted, Quantity, evaluate_numbers
 from sincere.evaluate.options import EvaluationOptions
 from sincere.evaluate.quick import quick_figures
 from sincere.evaluate.record import ClassifierResult, Estimate, Evaluation, RetrievalResult
@@ -13,9 +15,16 @@ __all__ = [
     "Estimate",
     "Evaluation",
     "EvaluationOptions",
+    "LabelFigures",
+    "MultiHotEvaluation",
+    "NumbersEvaluation",
+    "Predicted",
+    "Quantity",
     "RetrievalResult",
     "compare",
     "corrected_together",
     "evaluate",
+    "evaluate_multi_hot",
+    "evaluate_numbers",
     "quick_figures",
 ]

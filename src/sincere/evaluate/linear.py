@@ -1,6 +1,6 @@
 """Linear classifiers on frozen vectors: logistic regression by L-BFGS, and how its strength of L2 is chosen."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -58,6 +58,18 @@ def fit_logistic(
     parameters = torch.zeros(classes, vectors.shape[1] + 1, dtype=torch.float64, device=vectors.device)
     if start is not None:
         parameters = torch.cat([start.weight, start.bias.unsqueeze(1)], dim=1).double()
+    minimise(parameters, lambda: _objective(parameters, rows, labels, l2), l2=l2, tolerance=tolerance)
+    weight, bias = parameters[:, :-1], parameters[:, -1]
+    return LinearClassifier(weight.to(vectors.dtype), bias.to(vectors.dtype), mean, scale)
+
+
+def minimise(
+    parameters: Tensor, objective: Callable[[], tuple[float, Tensor]], *, l2: float, tolerance: float = 1e-5
+) -> None:
+    """Change `parameters` to where `objective`, their value and gradient, is least, by L-BFGS.
+
+    `tolerance` as for `fit_logistic`.
+    """
     tolerance *= min(1.0, (l2 / 0.01) ** 0.5)
     optimizer = torch.optim.LBFGS(
         [parameters],
@@ -68,13 +80,11 @@ def fit_logistic(
         line_search_fn="strong_wolfe",
     )
 
-    def objective() -> float:
-        value, parameters.grad = _objective(parameters, rows, labels, l2)
-        return value
+    def value() -> float:
+        found, parameters.grad = objective()
+        return found
 
-    optimizer.step(objective)  # type: ignore[no-untyped-call]
-    weight, bias = parameters[:, :-1], parameters[:, -1]
-    return LinearClassifier(weight.to(vectors.dtype), bias.to(vectors.dtype), mean, scale)
+    optimizer.step(value)  # type: ignore[no-untyped-call]
 
 
 def _objective(parameters: Tensor, rows: Tensor, labels: Tensor, l2: float) -> tuple[float, Tensor]:

@@ -1,0 +1,168 @@
+"""Figures of samples with several labels, against scikit-learn and loops."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score, f1_score
+
+from sincere.errors import InputError, OptionError
+from sincere.evaluate import evaluate_multi_hot
+from sincere.evaluate.bootstrap import resampled_counts
+from sincere.evaluate.label_probe import fit_labels, fit_labels_with_folds
+from sincere.evaluate.linear import STRENGTHS
+from sincere.evaluate.neighbour_shares import neighbour_shares
+from sincere.evaluate.ranking import Ranking
+
+GENERATOR = np.random.default_rng(0)
+KNOWN, NEW = GENERATOR.normal(size=(150, 8)).astype("float32"), GENERATOR.normal(size=(60, 8)).astype("float32")
+DIRECTIONS = GENERATOR.normal(size=(8, 4))
+
+
+def carried(rows):
+    return (rows @ DIRECTIONS + GENERATOR.normal(size=(len(rows), 4)) > 1).astype(int)
+
+
+KNOWN_HOT, HOT = carried(KNOWN), carried(NEW)
+
+
+def standardised(rows):
+    return (rows - KNOWN.mean(0, dtype=float)) / KNOWN.std(0, dtype=float)
+
+
+def sklearn_scores(l2):
+    fits = [LogisticRegression(C=1 / (l2 * len(KNOWN)), tol=1e-8).fit(standardised(KNOWN), y) for y in KNOWN_HOT.T]
+    return np.stack([one.decision_function(standardised(NEW)) for one in fits], axis=1)
+
+
+def test_average_precision_is_scikit_learns_with_ties_and_in_every_draw():
+    for _ in range(100):
+        n = GENERATOR.integers(1, 30)
+        scores, relevant, counts = (GENERATOR.integers(0, most, size) for most, size in ((8, n), (2, n), (4, (3, n))))
+        ranking = Ranking(torch.tensor(scores), torch.tensor(relevant))
+        found = [ranking.average_precision(), *ranking.average_precision(torch.tensor(counts).double()).split(1)]
+        for one, drawn in zip(found, [np.ones(n, int), *counts], strict=True):
+            places = np.repeat(np.arange(n), drawn)
+            wanted = average_precision_score(relevant[places], scores[places]) if relevant[places].any() else np.nan
+            assert one.item() == pytest.approx(wanted, nan_ok=True)
+
+
+@pytest.mark.parametrize("l2", [1.0, 0.01])
+def test_probe_has_the_minimum_of_scikit_learns(l2):
+    fitted = fit_labels(torch.tensor(KNOWN), torch.tensor(KNOWN_HOT), l2=l2)
+    np.testing.assert_allclose(fitted.scores(torch.tensor(NEW)).numpy(), sklearn_scores(l2), atol=2e-3)
+
+
+def test_strength_is_that_of_least_held_out_cross_entropy():
+    """Every strength by itself, without the fits before it and without the end of the search."""
+    rows, hot = torch.tensor(KNOWN), torch.tensor(KNOWN_HOT)
+    _, chosen = fit_labels_with_folds(rows, hot, seed=3)
+    alone = {l2: fit_labels_with_folds(rows, hot, seed=3, strengths=(l2,)) for l2 in STRENGTHS}
+    assert {l2: found[1] for l2, found in alone.items()} == {l2: l2 for l2 in STRENGTHS}
+    from sincere.evaluate.linear import stratified_folds
+
+    fold = stratified_folds(torch.zeros(len(rows), dtype=torch.int64), 3, seed=3)
+    losses = {}
+    for l2 in STRENGTHS:
+        losses[l2] = 0.0
+        for held in range(3):
+            scores = fit_labels(rows[fold != held], hot[fold != held], l2=l2).scores(rows[fold == held]).double()
+            losses[l2] += np.logaddexp(0, np.where(hot[fold == held], -scores, scores)).sum()
+    assert chosen == min(losses, key=losses.get)
+
+
+def test_figures_against_scikit_learn_and_loops():
+    found = evaluate_multi_hot(NEW, HOT, KNOWN, KNOWN_HOT, label_names="abcd", k=5, l2=0.1)
+    scores = sklearn_scores(0.1)
+    wanted = [average_precision_score(HOT[:, label], scores[:, label]) for label in range(4)]
+    assert [one.linear.value for one in found.labels] == pytest.approx(wanted)
+    assert found.linear_map.value == pytest.approx(np.mean(wanted))
+    assert found.macro_f1.value == pytest.approx(f1_score(HOT, scores > 0, average="macro"))
+    assert found.micro_f1.value == pytest.approx(f1_score(HOT, scores > 0, average="micro"))
+    votes, shared = np.zeros(HOT.shape), []
+    for place, row in enumerate(NEW):
+        order = np.argsort(-(KNOWN @ row) / np.linalg.norm(KNOWN, axis=1))
+        votes[place] = KNOWN_HOT[order[:5]].sum(0)
+        if HOT[place].any():
+            other = KNOWN_HOT[order[0]]
+            shared.append((HOT[place] & other).sum() / (HOT[place] | other).sum())
+    by_votes = [average_precision_score(HOT[:, label], votes[:, label]) for label in range(4)]
+    assert [one.knn.value for one in found.labels] == pytest.approx(by_votes)
+    assert found.neighbour_jaccard.value == pytest.approx(np.mean(shared))
+    assert [(one.name, one.samples, one.references) for one in found.labels] == [
+        (name, HOT[:, label].sum(), KNOWN_HOT[:, label].sum()) for label, name in enumerate("abcd")
+    ]
+    table = str(found)
+    assert "150 references, 60 samples" in table
+    assert f"{100 * found.linear_map.value:.2f}" in table
+
+
+def test_intervals_are_those_of_the_figures_in_each_draw():
+    found = evaluate_multi_hot(NEW, HOT, KNOWN, KNOWN_HOT, l2=0.1, draws=200, seed=5)
+    counts = torch.cat(list(resampled_counts(len(NEW), draws=200, seed=5))).long().numpy()
+    scores = sklearn_scores(0.1)
+    drawn = [np.repeat(np.arange(len(NEW)), one) for one in counts]
+    maps = [np.mean([average_precision_score(HOT[some, one], scores[some, one]) for one in range(4)]) for some in drawn]
+    f1 = [f1_score(HOT[some], scores[some] > 0, average="micro") for some in drawn]
+    for estimate, values in ((found.linear_map, maps), (found.micro_f1, f1)):
+        assert (estimate.low, estimate.high) == pytest.approx(tuple(np.quantile(values, [0.025, 0.975])))
+
+
+def test_equally_near_references_share_and_their_order_is_nothing():
+    gallery = torch.tensor([[1.0, 0.0]] * 3 + [[0.0, 1.0], [-1.0, 0.0]])
+    ((_, shares),) = neighbour_shares(torch.tensor([[2.0, 0.1]]), gallery, k=2)
+    assert shares.tolist() == [[pytest.approx(2 / 3)] * 3 + [0.0, 0.0]]
+    ((_, shares),) = neighbour_shares(torch.tensor([[2.0, 0.1]]), gallery, k=4)
+    assert shares.tolist() == [[1.0, 1.0, 1.0, 1.0, 0.0]]
+    signs, new = np.sign(KNOWN[:, :3]), np.sign(NEW[:, :3])  # eight directions, with many copies
+    order = GENERATOR.permutation(len(KNOWN))
+    one = evaluate_multi_hot(new, HOT, signs, KNOWN_HOT, l2=1.0)
+    other = evaluate_multi_hot(new, HOT, signs[order], KNOWN_HOT[order], l2=1.0)
+    assert one.knn_map.value == pytest.approx(other.knn_map.value, abs=1e-12)
+    assert one.neighbour_jaccard.value == pytest.approx(other.neighbour_jaccard.value, abs=1e-6)
+
+
+def test_nothing_is_chosen_on_the_samples_and_unlabelled_ones_are_left_out():
+    chosen = evaluate_multi_hot(NEW, HOT, KNOWN, KNOWN_HOT)
+    assert evaluate_multi_hot(NEW, 1 - HOT, KNOWN, KNOWN_HOT).l2 == chosen.l2
+    unlabelled = np.full((1, 4), -1)
+    more = evaluate_multi_hot(
+        np.r_[NEW, NEW[:1]], np.r_[HOT, unlabelled], np.r_[KNOWN, KNOWN[:1]], np.r_[KNOWN_HOT, unlabelled]
+    )
+    assert more == chosen
+
+
+def test_labels_that_nobody_carries_are_told():
+    hot, known = HOT.copy(), KNOWN_HOT.copy()
+    hot[:, 0], known[:, 1] = 0, 0
+    found = evaluate_multi_hot(NEW, hot, KNOWN, known, label_names=["ash", "elm", "fir", "oak"], draws=100)
+    assert [one.name for one in found.labels] == ["elm", "fir", "oak"]
+    assert found.labels[0].knn.value == pytest.approx(hot[:, 1].mean())  # nothing tells it: all tie
+    assert found.notes == (
+        "No sample carries 'ash': no figures of it.",
+        "No reference carries 'elm': nothing can tell it.",
+    )
+    hot[:, 2] = 0
+    assert (
+        "2 labels, such as 'ash'"
+        in evaluate_multi_hot(NEW, hot, KNOWN, known, label_names=["ash", "elm", "fir", "oak"], draws=100).notes[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "said"),
+    [
+        ((NEW, HOT[:, 0], KNOWN, KNOWN_HOT), {}, InputError, "0 or 1 for each label of each sample, \\(60, labels\\)"),
+        ((NEW, 2 * HOT, KNOWN, KNOWN_HOT), {}, InputError, "labels must be 0 or 1: got 2"),
+        ((NEW, HOT, KNOWN, KNOWN_HOT[:, :3]), {}, InputError, "got embeddings of 8 and 8 dimensions, 4 and 3 labels"),
+        ((NEW, HOT * 0, KNOWN, KNOWN_HOT), {}, InputError, "must carry a label"),
+        ((NEW[:, None], HOT, KNOWN, KNOWN_HOT), {}, InputError, r"pass one, \[:, 0\]"),
+        ((NEW * np.nan, HOT, KNOWN, KNOWN_HOT), {}, InputError, "embeddings"),
+        ((NEW, HOT, KNOWN, KNOWN_HOT), {"label_names": "abc"}, OptionError, "each of 4 labels: got 3"),
+        ((NEW, HOT, KNOWN, KNOWN_HOT), {"k": 151}, OptionError, "150 references: got 151"),
+        ((NEW, HOT, KNOWN, KNOWN_HOT), {"l2": 0}, OptionError, "l2 must be positive"),
+    ],
+)
+def test_what_does_not_fit_is_refused(arguments, options, error, said):
+    with pytest.raises(error, match=said):
+        evaluate_multi_hot(*arguments, **options)
