@@ -36,7 +36,6 @@ from sincere.claims.experiments import as_far_as_run, experiments
 from sincere.claims.graf_closeness import Closeness, closer_is_better, judged_closeness, supcon_nearer
 from sincere.claims.graf_errors import judged_errors
 from sincere.claims.laboratory import Laboratory, Trained
-from sincere.claims.many_labels import PAIRS, PairedLabels, multi_hot, paired_digits
 from sincere.claims.objectives import contrastive, difference, objective
 from sincere.claims.results import kept_forms
 from sincere.claims.sincere_accuracy import RATES, beside_the_paper, judged_rates
@@ -297,18 +296,6 @@ def test_limited_positives_are_the_equation(positives):
     assert float(found) == pytest.approx(total / 14, rel=1e-5)
     if positives == 100:
         assert float(found) == pytest.approx(float(SF.supcon(z, labels, temperature=0.2)), rel=1e-5)
-
-
-def test_pairs_of_digits_carry_both_labels():
-    data = paired_digits(40, seed=0)
-    assert data.train.inputs.shape[1:] == (1, 8, 16)
-    table = multi_hot()
-    assert table.shape == (55, 10)
-    assert all(set(torch.nonzero(table[place]).flatten().tolist()) == set(pair) for place, pair in enumerate(PAIRS))
-    assert data.train.class_names[0] == "0 and 0"
-    z, labels = torch.randn(12, 2, 6, generator=torch.Generator().manual_seed(0)), data.train.labels[:12]
-    own = PairedLabels(temperature=0.1, positives="jaccard")(z, labels)
-    assert float(own) == float(SF.sincere(z, table[labels] > 0, temperature=0.1, positives="jaccard"))
 
 
 def test_results_that_were_tampered_with_are_refused(tmp_path):
