@@ -136,5 +136,6 @@ GRAF_ERRORS = (
         errors,
         ("cifar100",),
         runs=planned_objectives,
+        decisive="^with augmentation, SupCon − cross-entropy",
     ),
 )

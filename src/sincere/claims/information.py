@@ -246,6 +246,7 @@ INFORMATION = (
         "log|N| − loss is at most the KL divergence of target and noise, and closer to it with more negatives",
         "a lower bound of the KL that tightens as |N| grows",
         kl_bound,
+        decisive=r"^KL 2: .* = \d,",
     ),
 )
 OPEN_INFORMATION = (
@@ -256,5 +257,6 @@ OPEN_INFORMATION = (
         "how do temperature and the number of negatives act on the KL bound?",
         "not examined",
         temperature_and_negatives,
+        decisive=r"^bound at τ = (0\.25|1),",
     ),
 )

@@ -145,5 +145,6 @@ MANY_LABELS = (
         "what to do with many labels per sample: which others are positives, and by how much",
         "no figure: an open question",
         many_labels,
+        decisive="^(any shared label|every pair a class), mean",
     ),
 )

@@ -259,5 +259,6 @@ OPEN_OPTIMUM = (
         "how does a projection head affect the optimal arrangement?",
         "not examined",
         projection_head,
+        decisive="^SINCERE, (none|mlp): share",
     ),
 )

@@ -273,6 +273,7 @@ SINCERE_LOSSES = (
         ("cifar10", "cifar100"),
         one_will_do=True,
         runs=both_losses,
+        decisive="^(cifar10|digits) .* last epoch",
     ),
     Claim(
         9,
@@ -283,6 +284,7 @@ SINCERE_LOSSES = (
         figure_2,
         ("cifar10",),
         runs=both_losses,
+        decisive="between classes$",
     ),
     Claim(
         10,
@@ -293,5 +295,6 @@ SINCERE_LOSSES = (
         figure_3,
         ("cifar10",),
         runs=both_losses,
+        decisive="^overlap of target and noise",
     ),
 )

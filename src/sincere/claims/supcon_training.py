@@ -199,6 +199,7 @@ SUPCON_TRAINING = (
         "CIFAR-10: SupCon 96.0, cross-entropy 95.0, SimCLR 93.6",
         against_baselines,
         ("cifar10",),
+        decisive="^SupCon − ",
     ),
     Claim(
         15,
