@@ -269,7 +269,7 @@ def _draw_cross_entropy(figure: "Figure", found: Sequence[CrossEntropyOptimum], 
     right.set(
         xlim=(0, 25), ylim=(-0.05, 3), xlabel="‖W‖", ylabel="cross-entropy", title="Other arrangements (dots), ρ = 1"
     )
-    right.legend(frameon=False)
+    right.legend(edgecolor="none", framealpha=0.9)  # dots lie below it
 
 
 OPTIMUM = (

@@ -99,7 +99,7 @@ def _draw_curves(figure: "Figure", found: tuple[Experiment, ...], curves: Curves
         axis.axhline(log(1 + scarce), color=COLOURS["sincere"], linestyle="--", linewidth=1)
         axis.axhline(log(rows - 1), color="0.5", linestyle=":", linewidth=1)
         axis.annotate("log(n − 1)", (1, log(rows - 1)), va="bottom", color="0.4", fontsize=8)
-        axis.set(title=one.data, xlabel="epoch", ylabel="mean training loss", ylim=(0, None))
+        axis.set(title=one.data, xlabel="epoch", ylabel="mean training loss", ylim=(0, 1.1 * log(rows - 1)))
         axis.legend(frameon=False, title="floors dashed")
 
 
