@@ -78,6 +78,8 @@ def test_paper_has_no_handles_of_what_is_closed(browser, mixed):
         assert page.locator("details", has_text="All findings in words").locator("li").first.is_visible()
         assert not page.locator("summary", has_text="Data, settings, versions").is_visible()
         assert not page.locator("h2", has_text="Details").is_visible()
+        start = page.locator("#panel0").evaluate("one => getComputedStyle(one).breakBefore")
+        assert start == "auto"  # a run by itself had its title alone on the first sheet
 
 
 def test_the_keyboard_goes_on_from_the_section_that_was_chosen(browser, mixed):
