@@ -27,9 +27,11 @@ its interval and n, and a verdict by criteria that the result states. Each claim
 needs two cores and about three minutes; where the paper trains on CIFAR, it trains on scikit-learn's digits. `--fast`
 trains on the real CIFAR images with the paper's settings, but a short network, 40 epochs and three seeds, in less
 than a minute of a GPU a run. `--full` has the paper's data and sizes. The page shows the largest form that was run,
-and says which where it is not the full one, and the fast one beside the full one: a claim that holds on CIFAR need not
-hold on digits or after 40 epochs, nor the other way round. Questions that the papers leave open are *answered*, not
-reproduced.
+and below it the fast one where there is a larger one: a claim that holds on CIFAR need not hold on digits or after 40
+epochs, nor the other way round. Questions that the papers leave open are *answered*, not reproduced.
+
+The table has the one or two figures that say most about each claim, with their 95 % intervals, beside the paper's for
+the same. All others, and the criteria of the verdict, are in the claim's section.
 """
 
 
@@ -81,14 +83,14 @@ def verdict(result: ClaimResult | None) -> str:
 def page(forms: dict[int, list[ClaimResult]]) -> str:
     results = {number: found[0] for number, found in forms.items()}
     sections = [line for claim in CLAIMS for line in section(claim, forms.get(claim.number, []))]
-    return "\n".join([INTRODUCTION, markdown_table(results), "", *sections, *full_runs.section(CLAIMS)])
+    return "\n".join([INTRODUCTION, markdown_table(results, page=""), "", *sections, *full_runs.section(CLAIMS)])
 
 
 def section(claim: Claim, forms: list[ClaimResult]) -> Iterator[str]:
     """One claim: what it says, and what came out of the largest form; of the fast form, too, if there is a larger one,
     because it has real images where the larger one may have none, and more seeds."""
     yield f"## {claim.name}"
-    yield f"\n{claim.number}. {capital(claim.statement)} ({claim.source}). Paper: {claim.paper}.\n"
+    yield f"\n**Claim {claim.number}.** {capital(claim.statement)} ({claim.source}). Paper: {claim.paper}.\n"
     if not forms:
         yield "Not run yet.\n"
         return
@@ -97,21 +99,28 @@ def section(claim: Claim, forms: list[ClaimResult]) -> Iterator[str]:
         yield f"{so_far}\n"
     for other in forms[1:]:
         if other.form == "fast":
-            yield "The fast form:\n"
             yield from outcome(claim, other)
 
 
 def outcome(claim: Claim, result: ClaimResult) -> Iterator[str]:
-    """Every figure, the verdict with its criteria, the picture, and where it came from."""
-    yield "| ours | | n | paper |"
-    yield "|---|---|---|---|"
-    for one in result.measured:
-        yield "| " + " | ".join(in_cell(text) for text in (one.what, str(one), one.n or "", one.paper or "")) + " |"
-    yield f"\n**{result.verdict}**: {result.reason} {capital(result.setting)}.\n"
+    """The verdict of a form with its criteria, every figure, the picture, and where it came from."""
+    yield f"**{capital(result.form)} form: {result.verdict}.** {result.reason} {capital(result.setting)}.\n"
+    yield from figures(result)
     picture = Kept(HERE / claim.name, result.form).picture
     if picture.exists():
         yield f"![{claim.statement}](../reproduce/{claim.name}/{picture.name})\n"
     yield f"{provenance(result)}\n"
+
+
+def figures(result: ClaimResult) -> Iterator[str]:
+    """A table of them, without columns in which nothing stands."""
+    rows = [(one.what, str(one), one.n or "", one.paper or "") for one in result.measured]
+    columns = [place for place in range(4) if place < 2 or any(row[place] for row in rows)]
+    yield "| " + " | ".join(("ours", "", "n", "paper")[place] for place in columns) + " |"
+    yield "|---" * len(columns) + "|"
+    for row in rows:
+        yield "| " + " | ".join(in_cell(row[place]) for place in columns) + " |"
+    yield ""
 
 
 def capital(words: str) -> str:

@@ -18,6 +18,8 @@ if not torch.cuda.is_available():
 import pytest
 from hypothesis import settings
 
+import browsing
+
 torch.set_num_threads(1)
 # A slow machine must not turn a correct example red, and CI must see the same examples every time.
 settings.register_profile("sincere", deadline=None, derandomize=True, max_examples=60, print_blob=False)
@@ -51,3 +53,16 @@ def set_default(request):
             torch.set_default_dtype(torch.float32)
 
     return call
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if browsing.CHROMIUM is None:
+        if os.environ.get("SINCERE_NEEDS_BROWSER") == "1":
+            pytest.fail("SINCERE_NEEDS_BROWSER=1, but there is no chromium on PATH")
+        pytest.skip("no chromium on PATH; SINCERE_NEEDS_BROWSER=1 makes this a failure")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=browsing.CHROMIUM, args=browsing.ARGUMENTS)
+        yield opened
+        opened.close()

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import math
+import re
 import shutil
 import sys
 from dataclasses import replace
@@ -322,6 +323,38 @@ def test_pages_show_what_is_kept():
         # Of smaller forms the fast one is shown as well: it has real images and several seeds.
         shown = result.form == "fast" or result is forms[result.number][0]
         assert (f"reproduce/{result.name}/{result.form}.png" in page) == shown, result.name
+
+
+def test_the_table_has_one_or_two_figures_of_a_claim_whose_words_it_knows():
+    """Of every result that is kept: a figure that was renamed would leave its row to whatever comes first."""
+    forms = kept_forms(ROOT / "reproduce")
+    for claim in CLAIMS:
+        for result in forms[claim.number]:
+            told = claim.told_by(result.measured)
+            assert 1 <= len(told) <= 2, (claim.name, result.form)
+            assert claim.decisive is None or all(re.search(claim.decisive, one.what) for one in told), claim.name
+    renamed = (measured(1.0), measured(2.0))
+    assert find_claim("table-1").told_by(renamed) == renamed[:1]
+    assert find_claim("table-1").told_by(()) == ()
+    rows = markdown_table({number: found[0] for number, found in forms.items()}, page="").splitlines()
+    lines = {int(row.split(" | ")[0].strip("| ")): row for row in rows[2:]}
+    assert "cifar10 SINCERE, last epoch **0.3322**<br>cifar10 SupCon, last epoch **4.709** | 0.24<br>4.69" in lines[8]
+    assert "cifar10 top-1, SINCERE − SupCon **0.28 points** (−0.12 to 0.66) | no significant difference" in lines[11]
+    assert "[both losses confuse the same classes](#figure-a1)" in lines[12]
+    assert max(len(row.split(" | ")[2]) for row in rows[2:]) < 220  # three lines of a narrow column for each of two
+
+
+def test_the_list_fits_a_terminal():
+    kept = kept_results(ROOT / "reproduce")
+    lines = list(listing(kept, width=80))
+    assert max(map(len, lines)) <= 80
+    words = " ".join(" ".join(line[31:].split()) for line in lines)
+    for claim in CLAIMS:
+        (first,) = (place for place, line in enumerate(lines) if line.startswith(f"{claim.number:>2}  {claim.name} "))
+        assert lines[first + 1].split("  ")[2] == f"{kept[claim.number].verdict}, {kept[claim.number].form}"
+        assert claim.statement in words
+    assert len(list(listing(kept))) == 1 + len(CLAIMS)  # for a program that takes lines
+    assert next(iter(listing(kept, width=10))).endswith("with one positive")  # narrower than its names
 
 
 def test_full_runs_are_shown_and_counted_until_all_are_made(tmp_path):

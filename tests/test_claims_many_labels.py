@@ -9,7 +9,16 @@ import torch.nn.functional as F
 import sincere.functional as SF
 from sincere.claims import many_labels
 from sincere.claims.label_sets import DIGITS, digits_in_a_row, questions
-from sincere.claims.many_labels import PLAIN, LabelSetCrossEntropy, LabelSetLoss, Reading, answer, figures_of, ways
+from sincere.claims.many_labels import (
+    CROSS_ENTROPY,
+    PLAIN,
+    LabelSetCrossEntropy,
+    LabelSetLoss,
+    Reading,
+    answer,
+    figures_of,
+    ways,
+)
 from sincere.recipes.laptop import digits as digits_recipe
 from sincere.train.own_loss import own_loss
 
@@ -94,11 +103,13 @@ def test_answer_names_what_differs_over_seeds():
     assert "rare labels 61 %" in told
     assert "better 5.1 (4.852 to 5.348) points" in told
     assert "unsteady" not in told
-    figures = figures_of("digits", {PLAIN: base, "better": better})
-    assert [one.what for one in figures[:2]] == [
-        f"digits, {PLAIN}: mean average precision, %",
-        "digits, better: mean average precision, %",
+    figures = figures_of("digits", {PLAIN: base, CROSS_ENTROPY: better})
+    assert [one.what for one in figures[:3]] == [
+        f"digits: {PLAIN} − {CROSS_ENTROPY}, mean average precision, points",
+        f"digits: {PLAIN}, mean average precision, %",
+        f"digits: {CROSS_ENTROPY}, mean average precision, %",
     ]
+    assert figures[3].value == pytest.approx(-5.1)
 
 
 def test_every_way_trains_and_is_read(tmp_path, monkeypatch):

@@ -216,7 +216,7 @@ def _draw_minimisers(figure: "Figure", found: BatchMinimisers) -> None:
     axes = figure.subplots(2, columns).flatten()
     angle = torch.linspace(0, 6.2832, 200)
     titles = [
-        f"{'+'.join(map(str, one.counts))}\n{0.0 - round(one.gain / found.batch, 3) + 0.0:+.3f}"
+        f"{'+'.join(map(str, one.counts))}\n{0.0 - round(one.gain / found.batch, 3) + 0.0:+.3f}".replace("-", "−")
         for one in found.configurations
     ]
     shown = [
@@ -231,7 +231,7 @@ def _draw_minimisers(figure: "Figure", found: BatchMinimisers) -> None:
         points = points @ turn.T
         if int(labels.max()) > 0 and points[labels == 1][:, 0].mean() > 0:
             points = points * torch.tensor([-1.0, 1.0], dtype=points.dtype)
-        axis.plot(angle.cos(), angle.sin(), color="0.8", linewidth=1)
+        axis.plot(angle.cos(), angle.sin(), color="0.8", linewidth=1, zorder=0)
         for c in range(int(labels.max()) + 1):
             own = points[labels == c]
             axis.scatter(own[:, 0], own[:, 1], s=26, color=CLASS_COLOURS[c], alpha=0.7, linewidths=0)
@@ -240,7 +240,10 @@ def _draw_minimisers(figure: "Figure", found: BatchMinimisers) -> None:
         axis.set_axis_off()
     for axis in axes[panels:]:
         axis.set_axis_off()
-    figure.suptitle("Members of each class in the batch; loss an anchor against the simplex", fontsize=10)
+    figure.suptitle(
+        "Least loss by members of each class in a batch (its dots); its value against the simplex, an anchor",
+        fontsize=10,
+    )
 
 
 BATCH_SUMS = (

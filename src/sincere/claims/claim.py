@@ -1,6 +1,7 @@
 """A claim of a paper: what it says, and how to find out."""
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,8 @@ class Claim:
     one_will_do: is there a result, if half of one, from any one of them?
     full_without_data: has the full form something else to run where they are not given?
     runs: those that it trains, for claims whose runs are long enough to be trained one by one.
+    decisive: which figures a reader wants who has a second for each claim: what these are called, as a regular
+        expression. One or two; the first of all unless given.
     """
 
     number: int
@@ -79,6 +82,12 @@ class Claim:
     one_will_do: bool = False
     full_without_data: bool = False
     runs: "Callable[[Conditions], Iterator[Planned]] | None" = None
+    decisive: str | None = None
+
+    def told_by(self, measured: Sequence[Measured]) -> tuple[Measured, ...]:
+        """Of these figures those that decide."""
+        found = () if self.decisive is None else [one for one in measured if re.search(self.decisive, one.what)]
+        return tuple(found or measured[:1])
 
     def check_data(self, conditions: Conditions) -> None:
         """Refuse what has not the data that it needs, before anything is trained; and CIFAR for a quick form."""

@@ -212,5 +212,6 @@ CLASS_SIZES = (
         "what do unequal classes, and many of them, do to the optimum?",
         "not examined",
         imbalance,
+        decisive=r"(SINCERE|SupCon), mean over anchors, τ = 0\.5$",
     ),
 )

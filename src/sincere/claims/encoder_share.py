@@ -15,7 +15,7 @@ from sincere.bench.problem import Problem
 from sincere.bench.rounds import Candidate, Samples, run_rounds
 from sincere.claims.claim import Claim, Conditions, Outcome
 from sincere.claims.palette import COLOURS, GREY
-from sincere.claims.record import Verdict
+from sincere.claims.record import Verdict, number
 from sincere.claims.sincere_losses import SECTION
 from sincere.claims.statistics import over_seeds
 from sincere.encoders import EmbeddingModel, ProjectionHead, build_encoder
@@ -140,11 +140,12 @@ def _draw(figure: "Figure", found: Shares) -> None:
         *((name, found.losses[name], COLOURS[name.lower()]) for name in found.losses),
     ]
     for place, (_, seconds, colour) in enumerate(rows):
-        axis.barh(place, fmean(seconds), color=colour, height=0.6)
-        axis.scatter(seconds, [place] * len(seconds), s=14, color="black", zorder=3)
-        axis.annotate(f"{fmean(seconds):.3g} s", (max(seconds) * 1.15, place), va="center")
+        # No bars: on a scale without a zero their lengths would mean nothing.
+        axis.scatter(seconds, [place] * len(seconds), s=22, color=colour, alpha=0.5, linewidths=0)
+        axis.plot([fmean(seconds)] * 2, [place - 0.2, place + 0.2], color=colour, linewidth=2)
+        axis.annotate(f"{number(fmean(seconds))} s", (max(seconds) * 1.25, place), va="center")
     axis.set_yticks(range(len(rows)), [name for name, _, _ in rows])
-    axis.invert_yaxis()
+    axis.set_ylim(len(rows) - 0.5, -0.5)
     low, high = min(min(seconds) for _, seconds, _ in rows), max(found.encoder)
     axis.set(
         xscale="log",
@@ -152,7 +153,7 @@ def _draw(figure: "Figure", found: Shares) -> None:
         xlabel="seconds of forward + backward, batch of 512 samples with two views",
     )
     scaled = "" if found.images == VIEWS else f" (encoder in proportion from {found.images} images)"
-    axis.set_title(f"Dots: {len(found.encoder)} rounds{scaled}", fontsize=10)
+    axis.set_title(f"Dots: {len(found.encoder)} rounds{scaled}; lines: their mean", fontsize=10)
     axis.axvline(fmean(found.encoder) / FAR, color=GREY, linestyle="--", linewidth=1)
     axis.annotate(
         "a tenth of\nthe encoder", (0.92 * fmean(found.encoder) / FAR, 2.35), ha="right", fontsize=8, color=GREY

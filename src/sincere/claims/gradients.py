@@ -247,5 +247,6 @@ GRADIENTS = (
         "SINCERE never pushes two members of a class apart; SupCon can, and more so as the class grows",
         "multiplier of a positive in [−1, 0] for SINCERE, in [−1/|P|, 1 − 1/|P|] for SupCon",
         gradient,
+        decisive="pushed apart by SINCERE|^… by SupCon",
     ),
 )

@@ -15,7 +15,7 @@ from sincere.claims.graf_objectives import (
     trained_objectives,
 )
 from sincere.claims.objectives import Side
-from sincere.claims.pictures import COLOURS
+from sincere.claims.palette import colour_of
 from sincere.claims.record import Measured, Verdict
 from sincere.claims.statistics import over_seeds, wholly_above_zero, wholly_below_zero, with_fisher_interval
 from sincere.evaluate.options import Method
@@ -129,12 +129,12 @@ def judged_closeness(
 def _draw_closeness(figure: "Figure", places: list[Closeness]) -> None:
     axes = figure.subplots(1, 2, sharex=True, sharey=True)
     for axis, (method, title) in zip(axes, JUDGES.items(), strict=True):
-        for place, name in enumerate(OBJECTIVES):
+        for name in OBJECTIVES:
             for how, marker in ((True, "o"), (False, "x")):
                 mine = [one for one in places if (one.objective, one.augmented) == (name, how)]
                 label = f"{name}, {'with' if how else 'without'} augmentation"
                 found = [one.training for one in mine], [one.error(method) for one in mine]
-                axis.scatter(*found, marker=marker, color=COLOURS[place], label=label)
+                axis.scatter(*found, marker=marker, color=colour_of(name), label=label)
         axis.set_title(f"by {title}", fontsize=9)
     axes[0].set_ylabel("error, %")
     figure.supxlabel("mean |cos + 1/(K−1)| across class means of training embeddings", fontsize="medium")

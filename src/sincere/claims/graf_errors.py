@@ -15,7 +15,7 @@ from sincere.claims.graf_objectives import (
     trained_objectives,
 )
 from sincere.claims.objectives import accuracy, counted, difference
-from sincere.claims.pictures import COLOURS
+from sincere.claims.palette import colour_of
 from sincere.claims.record import Measured, Verdict
 from sincere.claims.statistics import covers_zero, wholly_above_zero
 from sincere.evaluate.options import Method
@@ -109,7 +109,7 @@ def _draw_errors(figure: "Figure", measured: dict[Method, list[Measured]]) -> No
         for row, one in enumerate(each):
             place, (low, high) = row + (-0.12, 0.12)[side], one.ends
             reach = [[one.value - low], [high - one.value]]
-            look = COLOURS[row % 3], fillings[method]
+            look = colour_of(one.what), fillings[method]
             axis.errorbar(one.value, place, xerr=reach, fmt="o", capsize=3, color=look[0], fillstyle=look[1])
             if one.paper and not side:
                 axis.plot(float(one.paper), row, marker="D", color="0.3", markerfacecolor="none", linestyle="none")
@@ -136,5 +136,6 @@ GRAF_ERRORS = (
         errors,
         ("cifar100",),
         runs=planned_objectives,
+        decisive="^with augmentation, SupCon − cross-entropy",
     ),
 )

@@ -90,7 +90,7 @@ def _rows(curve: KlBoundCurve) -> list[dict[str, object]]:
 
 def _draw_kl_bound(figure: "Figure", found: Sequence[KlBoundCurve]) -> None:
     axes = figure.subplots(1, len(found))
-    for axis, curve in zip(axes, found, strict=True):
+    for axis, curve in zip(axes, sorted(found, key=lambda curve: curve.divergence), strict=True):
         for loss, marker in (("infonce", "s"), ("sincere", "o"), ("supcon", "^")):
             points = curve.of(loss)
             errors = [1.96 * point.error for point in points]
@@ -109,9 +109,8 @@ def _draw_kl_bound(figure: "Figure", found: Sequence[KlBoundCurve]) -> None:
         axis.axhline(curve.divergence, color="black", linewidth=1, label="true KL")
         places = [point.negatives for point in curve.of("sincere")]
         axis.plot(places, [log(n) for n in places], color=GREY, linestyle=":", label="log|N|")
-        axis.set(
-            xscale="log", xlabel="|N|", ylim=(-1.2, 1.35 * curve.divergence), title=f"KL = {curve.divergence:g} nats"
-        )
+        axis.set(xscale="log", xlabel="|N|", ylim=(-1.2, 1.35 * curve.divergence))
+        axis.set_title(f"KL = {curve.divergence:g} nats", fontsize=10)
     axes[0].set_ylabel("log|N| − loss, nats")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, fontsize=8)
 
@@ -246,6 +245,7 @@ INFORMATION = (
         "log|N| − loss is at most the KL divergence of target and noise, and closer to it with more negatives",
         "a lower bound of the KL that tightens as |N| grows",
         kl_bound,
+        decisive=r"^KL 2: .* = \d,",
     ),
 )
 OPEN_INFORMATION = (
@@ -256,5 +256,6 @@ OPEN_INFORMATION = (
         "how do temperature and the number of negatives act on the KL bound?",
         "not examined",
         temperature_and_negatives,
+        decisive=r"^bound at τ = (0\.25|1),",
     ),
 )

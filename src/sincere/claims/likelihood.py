@@ -206,6 +206,8 @@ def _fit_row(fit: DensityRatioFit) -> dict[str, object]:
 
 
 def _draw_density_ratio(figure: "Figure", found: Sequence[RatioFits]) -> None:
+    from matplotlib.ticker import LogLocator
+
     left, right = figure.subplots(1, 2)
     for one in found:
         if one.family == "quadratic":
@@ -231,6 +233,8 @@ def _draw_density_ratio(figure: "Figure", found: Sequence[RatioFits]) -> None:
     )
     right.set_xticks(found[0].sizes, [f"{size:,}" for size in found[0].sizes])
     right.minorticks_off()
+    right.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    right.yaxis.set_major_formatter("{x:g}")
     right.legend(frameon=False, fontsize=8, loc="center right", bbox_to_anchor=(1, 0.72))
 
 

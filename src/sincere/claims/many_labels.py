@@ -13,7 +13,7 @@ import sincere.functional as SF
 from sincere.claims.claim import Claim, Conditions, Outcome
 from sincere.claims.experiments import QUICK_SEEDS, digits
 from sincere.claims.label_sets import LabelSets, digits_in_a_row, questions
-from sincere.claims.pictures import COLOURS
+from sincere.claims.palette import colour_of
 from sincere.claims.record import Measured, number
 from sincere.claims.statistics import covers_zero, over_seeds
 from sincere.evaluate.multi_hot import evaluate_multi_hot
@@ -68,7 +68,7 @@ class LabelSetCrossEntropy(nn.Module):
         )
 
 
-PLAIN = "SINCERE, any shared label"
+PLAIN, CROSS_ENTROPY = "SINCERE, any shared label", "binary cross-entropy"
 
 
 def ways(table: Tensor, plain: TrainConfig) -> dict[str, LossConfig]:
@@ -87,7 +87,7 @@ def ways(table: Tensor, plain: TrainConfig) -> dict[str, LossConfig]:
         "SupCon, any shared label": contrastive("supcon", "any"),
         "SupCon, label by label (MulSupCon)": contrastive("supcon", "per_label", by_label=True),
         "SINCERE, every combination a class": LossConfig("sincere"),
-        "binary cross-entropy": LossConfig(own + LabelSetCrossEntropy.__name__, options=cross_entropy),
+        CROSS_ENTROPY: LossConfig(own + LabelSetCrossEntropy.__name__, options=cross_entropy),
     }
 
 
@@ -100,11 +100,7 @@ class Reading:
     jaccard: float  # labels in common with the nearest training sample
 
 
-FIGURES = {
-    "precision": "mean average precision, %",
-    "rare": "the same of rare labels, %",
-    "jaccard": "labels shared with the nearest, %",
-}
+FIGURES = {"precision": "mean average precision", "rare": "the same of rare labels"}
 
 
 @dataclass(frozen=True)
@@ -116,6 +112,10 @@ class Experiment:
     data: LabelSets
     plain: TrainConfig
 
+    @property
+    def folder(self) -> str:
+        return f"labels-{self.name}-{len(self.data.splits.train)}"
+
     def readings(self, conditions: Conditions, seeds: Sequence[int]) -> dict[str, list[Reading]]:
         """Of every way, seed by seed."""
         found: dict[str, list[Reading]] = {}
@@ -124,7 +124,7 @@ class Experiment:
             for seed in seeds:
                 conditions.say(f"{self.name}: {way}, seed {seed}")
                 config = replace(self.plain, loss=loss, seed=seed)
-                run = conditions.laboratory.trained(f"labels-{self.name}-{place}-{seed}", config, self.data.splits)
+                run = conditions.laboratory.trained(f"{self.folder}-{place}-{seed}", config, self.data.splits)
                 found[way].append(read(self.data, run.embeddings("train"), run.embeddings("test")))
         return found
 
@@ -152,7 +152,7 @@ def row_experiment(conditions: Conditions) -> Experiment:
         f"{samples:,} images of one to three digits side by side, each digit a label and three quarters as frequent as "
         f"the one before (rare: 6 to 9); small CNN, {plain.epochs} epochs"
     )
-    return Experiment(f"digits-{samples}", title, digits_in_a_row(samples, seed=0), plain)
+    return Experiment("digits", title, digits_in_a_row(samples, seed=0), plain)
 
 
 def question_experiment(conditions: Conditions) -> Experiment:
@@ -192,28 +192,27 @@ def many_labels(conditions: Conditions) -> Outcome:
 
 
 def figures_of(name: str, readings: Mapping[str, Sequence[Reading]]) -> list[Measured]:
-    return [
-        over_seeds(f"{name}, {way}: {words}", [getattr(one, field) for one in some])
-        for field, words in FIGURES.items()
-        for way, some in readings.items()
-    ]
+    """What SINCERE gains over cross-entropy, and what every way reaches."""
+    found = []
+    for field, words in FIGURES.items():
+        gain = change(readings, PLAIN, CROSS_ENTROPY, field)
+        found.append(replace(gain, what=f"{name}: {PLAIN} − {CROSS_ENTROPY}, {words}, points"))
+        for way, some in readings.items():
+            found.append(over_seeds(f"{name}: {way}, {words}, %", [getattr(one, field) for one in some]))
+    return found
 
 
-def changes(readings: Mapping[str, Sequence[Reading]], field: str) -> dict[str, Measured]:
-    """Each way less the first, over seeds, in points."""
-    base = [getattr(one, field) for one in readings[PLAIN]]
-    return {
-        way: over_seeds(way, [getattr(one, field) - other for one, other in zip(some, base, strict=True)])
-        for way, some in readings.items()
-        if way != PLAIN
-    }
+def change(readings: Mapping[str, Sequence[Reading]], way: str, other: str, field: str) -> Measured:
+    """One way less another, in points, seed by seed."""
+    pairs = zip(readings[way], readings[other], strict=True)
+    return over_seeds(way, [getattr(one, field) - getattr(than, field) for one, than in pairs])
 
 
 def answer(name: str, readings: Mapping[str, Sequence[Reading]]) -> str:
     """Against any shared label: which other ways are shown to be better or worse, of all labels and of the rare."""
     parts = []
     for field, words in (("precision", "mean average precision"), ("rare", "that of rare labels")):
-        found = changes(readings, field)
+        found = {way: change(readings, way, PLAIN, field) for way in readings if way != PLAIN}
         real = {way: one for way, one in found.items() if not covers_zero(one)}
         told = [f"{way} {one} points" for way, one in sorted(real.items(), key=lambda item: -item[1].value)]
         base = fmean(getattr(one, field) for one in readings[PLAIN])
@@ -233,10 +232,10 @@ def draw(figure: "Figure", read_of: Mapping[str, Mapping[str, Sequence[Reading]]
                 one = over_seeds(way, [getattr(reading, field) for reading in some])
                 low, high = one.ends
                 reach = [[one.value - low], [high - one.value]]
-                axis.errorbar(one.value, place, xerr=reach, fmt="o", color=COLOURS[place % len(COLOURS)], capsize=3)
+                axis.errorbar(one.value, place, xerr=reach, fmt="o", color=colour_of(way), capsize=3)
             axis.set_yticks(range(len(readings)), list(readings) if field == "precision" else [])
             axis.set_ylim(len(readings) - 0.5, -0.5)
-            axis.set_xlabel(f"{name}: {FIGURES[field]}")
+            axis.set_xlabel(f"{name}: {FIGURES[field]}, %")
 
 
 MANY_LABELS = (
@@ -249,5 +248,6 @@ MANY_LABELS = (
         many_labels,
         ("trec",),
         full_without_data=True,
+        decisive=f"− {CROSS_ENTROPY}, mean",
     ),
 )

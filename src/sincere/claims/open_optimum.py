@@ -130,7 +130,8 @@ def _draw_similarities(
     for marker, label in (("o", "4 equal classes"), ("s", "4 unequal"), ("^", "6 equal")):
         left.plot([], [], marker, color=GREY, label=label)
     left.set_xticks(range(len(names)), [f"{similarity}\n{space}" for similarity, space in names], fontsize=8)
-    left.set(ylabel="least loss found", title="With a bound on norms: no difference", ylim=(0, None))
+    left.set(ylabel="least loss found", ylim=(0, None))
+    left.set_title("With a bound on norms: no difference", fontsize=9.5)
     left.legend(frameon=False, fontsize=8, loc="lower right")
     for loss in LOSSES:
         one = plain[loss]
@@ -142,8 +143,8 @@ def _draw_similarities(
         ylim=(1e-18, 30),
         xlabel="norm of the simplex",
         ylabel="loss",
-        title="Without: stretching goes on paying",
     )
+    right.set_title("Without: stretching goes on paying", fontsize=9.5)
     right.legend(frameon=False, fontsize=8)
 
 
@@ -225,8 +226,17 @@ def _draw_projection(figure: "Figure", found: Sequence[ProjectionOptimum]) -> No
         shares = [100 * row.features_within for row in one.rows]
         left.bar(places, shares, width=0.38, color=COLOURS[one.loss], label=f"{TITLES[one.loss]}: features")
         outputs = [100 * row.output_within for row in one.rows]
-        left.plot(places, outputs, "D", color="black", markersize=5, label="head's output" if number_of == 0 else None)
-    left.set(ylabel="% of the variance within classes", title="Output of 3 dimensions", ylim=(0, None))
+        left.plot(
+            places,
+            outputs,
+            "D",
+            color="black",
+            markersize=5,
+            label="head's output" if number_of == 0 else None,
+            clip_on=False,
+        )
+    most = max(100 * row.features_within for one in wide for row in one.rows)
+    left.set(ylabel="% of the variance within classes", title="Output of 3 dimensions", ylim=(0, 1.3 * most))
     for number_of, one in enumerate(found):
         places = [place + 0.2 * number_of - 0.3 for place in range(len(heads))]
         deviations = [max(row.output.simplex_deviation, 1e-9) for row in one.rows]
@@ -235,6 +245,7 @@ def _draw_projection(figure: "Figure", found: Sequence[ProjectionOptimum]) -> No
         right.plot(places, deviations, marker, color=COLOURS[one.loss], markersize=8, label=label)
     right.axhline(1e-3, color=GREY, linestyle="--", linewidth=1)
     right.set(yscale="log", ylim=(1e-9, 1e4), ylabel="output's cosines off −1/(K−1)", title="What the loss sees")
+    right.set_yticks([10.0**power for power in range(-8, 1, 2)])  # above, the legend
     for axis in (left, right):
         axis.set_xticks(
             range(len(heads)), ["no head" if head == "none" else head.replace("mlp", "MLP") for head in heads]
@@ -259,5 +270,6 @@ OPEN_OPTIMUM = (
         "how does a projection head affect the optimal arrangement?",
         "not examined",
         projection_head,
+        decisive="^SINCERE, (none|mlp): share",
     ),
 )

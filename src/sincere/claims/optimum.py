@@ -269,7 +269,7 @@ def _draw_cross_entropy(figure: "Figure", found: Sequence[CrossEntropyOptimum], 
     right.set(
         xlim=(0, 25), ylim=(-0.05, 3), xlabel="‖W‖", ylabel="cross-entropy", title="Other arrangements (dots), ρ = 1"
     )
-    right.legend(frameon=False)
+    right.legend(edgecolor="none", framealpha=0.9)  # dots lie below it
 
 
 OPTIMUM = (
@@ -280,6 +280,7 @@ OPTIMUM = (
         "free points of 4 classes on S² end at a regular tetrahedron, with cross-entropy and with SupCon",
         "both at the regular simplex",
         toy_optimum,
+        decisive="^SupCon: ",
     ),
     Claim(
         18,
@@ -288,5 +289,6 @@ OPTIMUM = (
         "cross-entropy is bounded by a function of ‖W‖, reached at aligned simplices alone, and λ sets their radius",
         "equality, with r the root of 2λr(e^{Kρr/(K−1)} + K − 1) = ρ",
         cross_entropy_claim,
+        decisive="at the optimum$",
     ),
 )

@@ -75,5 +75,6 @@ OTHER_MODALITIES = (
         "no figure: an open question",
         other_modalities,
         ("banking77", "fsdd"),
+        decisive=" − SupCon, points$",
     ),
 )

@@ -3,14 +3,11 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sincere.claims.palette import colour_of
 from sincere.claims.record import Measured
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-# Okabe and Ito's, which people with any colour vision can tell apart.
-BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9"
-COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
 
 
 def draw_intervals(figure: "Figure", measured: Sequence[Measured], label: str, *, zero: bool = False) -> None:
@@ -22,7 +19,7 @@ def draw_intervals(figure: "Figure", measured: Sequence[Measured], label: str, *
     for place, one in enumerate(measured):
         low, high = one.ends
         reach = [[max(one.value - low, 0)], [max(high - one.value, 0)]]
-        axis.errorbar(one.value, place, xerr=reach, fmt="o", color=COLOURS[place % len(COLOURS)], capsize=4)
+        axis.errorbar(one.value, place, xerr=reach, fmt="o", color=colour_of(one.what), capsize=4)
         if (paper := _as_number(one.paper)) is not None:
             (told,) = axis.plot(paper, place, marker="D", color="0.3", markerfacecolor="none", linestyle="none")
     axis.set_yticks(range(len(measured)), [one.what.partition(", ")[0] for one in measured])

@@ -179,5 +179,6 @@ RANDOM_LABELS = (
         random_labels,
         ("cifar10",),
         full_without_data=True,
+        decisive="^SGD: curvature, (cross-entropy|SupCon),",
     ),
 )

@@ -1,6 +1,7 @@
 """What came out of a claim: figures with their intervals, a verdict, and where all of it comes from."""
 
 import json
+import re
 from dataclasses import asdict, dataclass
 from math import isfinite
 from types import UnionType
@@ -10,6 +11,7 @@ from sincere.checks import check_choice
 from sincere.errors import InputError, OptionError
 
 FORMAT = "sincere.claim/1"
+UNIT = re.compile(r",? (%|points|steps)(?= |$)")  # in the name of a figure
 Form: TypeAlias = Literal["quick", "fast", "full"]
 # "answered" is for the questions that the papers leave open: there is nothing to reproduce.
 Verdict: TypeAlias = Literal["reproduced", "partly", "not reproduced", "answered"]
@@ -46,6 +48,19 @@ class Measured:
     def __str__(self) -> str:
         interval = "" if self.low is None or self.high is None else f" ({number(self.low)} to {number(self.high)})"
         return f"{number(self.value)}{interval}"
+
+    @property
+    def at_a_glance(self) -> tuple[str, str, str]:
+        """Its name, its value with the unit, its interval.
+
+        >>> Measured("cifar10 top-1, SINCERE − SupCon, points", 0.28, -0.12, 0.66).at_a_glance
+        ('cifar10 top-1, SINCERE − SupCon', '0.28 points', '−0.12 to 0.66')
+        """
+        unit = UNIT.search(self.what)
+        what = self.what if unit is None else self.what[: unit.start()] + self.what[unit.end() :]
+        value = number(self.value) + (f" {unit[1]}" if unit else "")
+        interval = "" if self.low is None or self.high is None else f"{number(self.low)} to {number(self.high)}"
+        return what, value, interval
 
 
 @dataclass(frozen=True)

@@ -106,5 +106,6 @@ SET_LOSS = (
         "no figure: an open question",
         set_loss,
         ("cifar10",),
+        decisive="^set loss − ",
     ),
 )

@@ -229,5 +229,6 @@ SINCERE_ACCURACY = (
         "similar, and worse",
         learning_rates,
         ("cifar10",),
+        decisive=r"^SINCERE, rate 0\.(005|5),",
     ),
 )

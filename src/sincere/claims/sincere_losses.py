@@ -99,7 +99,7 @@ def _draw_curves(figure: "Figure", found: tuple[Experiment, ...], curves: Curves
         axis.axhline(log(1 + scarce), color=COLOURS["sincere"], linestyle="--", linewidth=1)
         axis.axhline(log(rows - 1), color="0.5", linestyle=":", linewidth=1)
         axis.annotate("log(n − 1)", (1, log(rows - 1)), va="bottom", color="0.4", fontsize=8)
-        axis.set(title=one.data, xlabel="epoch", ylabel="mean training loss", ylim=(0, None))
+        axis.set(title=one.data, xlabel="epoch", ylabel="mean training loss", ylim=(0, 1.1 * log(rows - 1)))
         axis.legend(frameon=False, title="floors dashed")
 
 
@@ -273,6 +273,7 @@ SINCERE_LOSSES = (
         ("cifar10", "cifar100"),
         one_will_do=True,
         runs=both_losses,
+        decisive="^(cifar10|digits) .* last epoch",
     ),
     Claim(
         9,
@@ -283,6 +284,7 @@ SINCERE_LOSSES = (
         figure_2,
         ("cifar10",),
         runs=both_losses,
+        decisive="between classes$",
     ),
     Claim(
         10,
@@ -293,5 +295,6 @@ SINCERE_LOSSES = (
         figure_3,
         ("cifar10",),
         runs=both_losses,
+        decisive="^overlap of target and noise",
     ),
 )

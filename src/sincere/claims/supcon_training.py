@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from sincere.claims.claim import Claim, Conditions, Outcome
 from sincere.claims.experiments import Experiment, cifar, few_digits
 from sincere.claims.objectives import Side, accuracy, contrastive, difference, objective, rows_of
-from sincere.claims.pictures import BLUE, draw_intervals
+from sincere.claims.palette import COLOURS
+from sincere.claims.pictures import draw_intervals
 from sincere.claims.record import Measured, Verdict
 from sincere.claims.statistics import with_fisher_interval
 
@@ -184,7 +185,7 @@ def _draw_positives(figure: "Figure", counts: Sequence[int], accuracies: list[Me
         [one.value - one.ends[0] for one in accuracies],
         [one.ends[1] - one.value for one in accuracies],
     ]
-    axis.errorbar(counts, values, yerr=reach, marker="o", capsize=4, color=BLUE)
+    axis.errorbar(counts, values, yerr=reach, marker="o", capsize=4, color=COLOURS["supcon"])
     axis.set_xscale("log", base=2)
     axis.set_xticks(counts, [str(count) for count in counts])
     axis.set(xlabel="positives of an anchor, at most", ylabel=label)
@@ -199,6 +200,7 @@ SUPCON_TRAINING = (
         "CIFAR-10: SupCon 96.0, cross-entropy 95.0, SimCLR 93.6",
         against_baselines,
         ("cifar10",),
+        decisive="^SupCon − ",
     ),
     Claim(
         15,

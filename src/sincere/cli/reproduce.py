@@ -1,6 +1,8 @@
 """`sincere reproduce`."""
 
+import sys
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Annotated, Any
 
 import typer
@@ -51,7 +53,7 @@ def reproduce_claim(
         if json:
             tell_json([_entry(one, kept.get(one.number)) for one in CLAIMS])
         else:
-            tell(markdown_table(kept) if table else "\n".join(listing(kept)))
+            tell(markdown_table(kept) if table else "\n".join(listing(kept, width=_columns())))
         return
     form: Form = "full" if full else "fast" if fast else "quick"
     try:
@@ -62,6 +64,11 @@ def reproduce_claim(
     tell_json(result.to_json()) if json else tell(str(result))
     kept_in = out / result.name
     say(f"Kept in {kept_in}: {', '.join(sorted(path.name for path in kept_in.glob(f'{form}.*')))}")
+
+
+def _columns() -> int | None:
+    """Of the terminal; None where a file or another program reads, for which a claim is a line."""
+    return get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _entry(claim: Claim, kept: ClaimResult | None) -> dict[str, Any]:

@@ -35,7 +35,9 @@ def json_island(name: str, value: Any) -> str:
 def verdict_line(verdict: Verdict) -> str:
     """The sentence under a picture, its grade in front."""
     chip = f'<span class="grade {verdict.grade}"><span aria-hidden="true">{SIGNS[verdict.grade]}</span> '
-    return f'<p class="verdict">{chip}{WORDS[verdict.grade]}</span> {text(verdict.sentence)}</p>'
+    return (
+        f'<p class="verdict">{chip}{WORDS[verdict.grade]}</span> {text(verdict.sentence).replace(" %", "&nbsp;%")}</p>'
+    )
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, most: int = MOST_ROWS) -> str:

@@ -113,13 +113,13 @@
         .map((axis, number) => [axis, places.map((place) => projection.points[number][place])]));
       const own = (label) => run.labels.flatMap((value, place) => (value === label ? [place] : []));
       const chosen = select.value === "" ? null : Number(select.value);
-      const made = [];
+      const made = [], names = brief(narrow() ? 13 : 24); // on a phone two of them stand side by side
       if (solid) made.push(...sphere());
       present.forEach((label) => {
         const places = own(label);
         const pale = chosen !== null && chosen !== label;
         const symbol = solid ? ({ "triangle-up": "cross", pentagon: "diamond-open", star: "square-open" }[run.symbols[label]] || run.symbols[label]) : run.symbols[label];
-        made.push({ type, mode: "markers", name: plain(inLegend.get(label)), ...at(places), customdata: places,
+        made.push({ type, mode: "markers", name: plain(names.get(label)), ...at(places), customdata: places,
           hoverinfo: "none", opacity: pale ? 0.1 : 0.85, showlegend: few,
           marker: { color: run.colours[label], symbol, size: solid ? 4 : coarse ? 8 : 7, line: { width: 0 } } });
       });
@@ -152,7 +152,6 @@
       present.forEach((label) => { const name = cut(run.classes[label], most, 0); times.set(name, (times.get(name) || 0) + 1); });
       return new Map(present.map((label) => [label, cut(run.classes[label], most, times.get(cut(run.classes[label], most, 0)) > 1 ? Math.floor((most - 1) / 2) : 0)]));
     };
-    const inLegend = brief(24), onMap = brief(16);
     const layout = (projection) => {
       const solid = projection.points.length === 3;
       const bare = { showgrid: false, zeroline: false, showticklabels: false, ticks: "", showline: false, visible: false };
@@ -164,15 +163,30 @@
       else {
         made.xaxis = bare;
         made.yaxis = { ...bare, scaleanchor: "x" };
+        const names = brief(narrow() ? 10 : 16);
         if (few) made.annotations = present.map((label) => {
           const [x, y] = projection.names[label];
           return { x, y, yshift: 14,
-            text: `<b>${plain(onMap.get(label))}</b>`, showarrow: false, font: { size: 13 }, bgcolor: colourOf("--paper"), opacity: 0.82, borderpad: 1, captureevents: false };
+            text: `<b>${plain(names.get(label))}</b>`, showarrow: false, font: { size: narrow() ? 11 : 13 }, bgcolor: colourOf("--paper"), opacity: 0.82, borderpad: 1, captureevents: false };
         });
       }
       return made;
     };
     const narrow = () => plot.clientWidth < 520;
+    // Names that would cover each other move up or down by their own height, as little as it takes.
+    const apart = () => {
+      const room = plot.getBoundingClientRect(), taken = [], shifts = new Map();
+      const free = (box) => box.top > room.top && box.bottom < room.bottom
+        && !taken.some((one) => box.left < one.right && one.left < box.right && box.top < one.bottom && one.top < box.bottom);
+      [...plot.querySelectorAll(".annotation")].map((one) => [Number(one.dataset.index), one.getBoundingClientRect()])
+        .sort(([, a], [, b]) => a.top - b.top).forEach(([index, box]) => {
+          const moved = (steps) => ({ left: box.left, right: box.right, top: box.top + steps * box.height, bottom: box.bottom + steps * box.height });
+          const steps = [0, -1, 1, -2, 2, -3, 3].find((tried) => free(moved(tried))) || 0;
+          taken.push(moved(steps));
+          if (steps) shifts.set(index, plot.layout.annotations[index].yshift - steps * box.height);
+        });
+      if (shifts.size) Plotly.relayout(plot, Object.fromEntries([...shifts].map(([index, shift]) => [`annotations[${index}].yshift`, shift])));
+    };
     const draw = () => {
       const projection = run.projections[shown];
       note.textContent = projection.note;
@@ -184,7 +198,7 @@
       }
       const options = { displaylogo: false, responsive: true, displayModeBar: coarse ? false : "hover", scrollZoom: false,
         modeBarButtons: [projection.points.length === 3 ? ["orbitRotation", "zoom3d", "resetCameraDefault3d"] : ["pan2d", "zoom2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]] };
-      Plotly.react(plot, traces(projection), layout(projection), options);
+      Plotly.react(plot, traces(projection), layout(projection), options).then(apart);
       if (drawn) return;
       drawn = true;
       const show = (event) => {
@@ -228,7 +242,10 @@
     const target = panels[active].querySelector(`[data-section="${link.dataset.goto}"]`);
     if (!target) return;
     event.preventDefault();
-    target.scrollIntoView({ behavior: "smooth", block: "start" });
+    target.tabIndex = -1; // the next Tab goes on from here
+    target.focus({ preventScroll: true });
+    const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    target.scrollIntoView({ behavior: still ? "auto" : "smooth", block: "start" });
   }));
   document.addEventListener("scroll", hideTip, { passive: true });
   maps.forEach((map) => visible.observe(map.holder));

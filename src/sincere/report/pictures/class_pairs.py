@@ -21,6 +21,7 @@ from sincere.tables import amount
 
 MOST_NUMBERS = 12  # classes up to which a cell has room for its number
 MOST_CELLS = 100  # classes up to which a cell can be seen
+SEEN = 0.01  # a difference of cosines that the picture's numbers show
 
 
 @in_style
@@ -61,19 +62,19 @@ def _verdict(found: PairSimilarity) -> Verdict:
     other = {(a, b): m for a, row in enumerate(means) for b, m in enumerate(row) if a < b and m is not None}
     (a, b), closest = max(other.items(), key=lambda item: item[1])
     told = (
-        f"The diagonal should be dark blue and the rest pale or orange: two samples of one class have cosine "
+        f"The diagonal should be deep blue and the rest faint or orange: two samples of one class have cosine "
         f"{signed(found.within)} on average, of two classes {signed(found.between)}; the closest two are "
         f"{short(names[a], 30)} and {short(names[b], 30)} ({signed(closest)})"
     ).replace(r"\$", "$")
     mixed_up = [
         names[c]
         for c, row in enumerate(means)
-        if (own := row[c]) is not None and any(m is not None and m >= own for k, m in enumerate(row) if k != c)
+        if (own := row[c]) is not None and any(m is not None and m > own - SEEN for k, m in enumerate(row) if k != c)
     ]
     if not mixed_up:
         apart = all(closest < own / 2 for c, row in enumerate(means) if (own := row[c]))
         end = "every class is closest to itself" + (", by far" if apart else "")
         return Verdict("good" if apart else "mixed", f"{told}: {end}.")
     grade: Grade = "mixed" if len(mixed_up) <= 0.1 * len(names) else "poor"
-    verb = "is as close" if len(mixed_up) == 1 else "are as close"
-    return Verdict(grade, f"{told}: {some(mixed_up)} {verb} to another class as to itself.")
+    verb, whom = ("is", "itself") if len(mixed_up) == 1 else ("are", "themselves")
+    return Verdict(grade, f"{told}: {some(mixed_up)} {verb} as close to another class as to {whom}.")

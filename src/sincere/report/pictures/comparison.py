@@ -57,7 +57,9 @@ def runs_picture(subjects: Sequence[Subject]) -> Picture | None:
     for above, below in pairwise(range(len(keys))):
         axes.axhline((above + below) / 2, color=FAINT, linewidth=0.4, alpha=0.5)
     axes.set_xlabel("per cent, with 95 % interval")
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=min(3, len(subjects)))
+    longest = max(len(short(subject.name, 24)) for subject in subjects)
+    columns = 3 if longest <= 15 else 2  # what fits above the picture
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=min(columns, len(subjects)))
     return Picture(
         name="runs",
         title="Every run by itself",

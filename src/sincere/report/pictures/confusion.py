@@ -30,7 +30,8 @@ def confusion_picture(subject: Subject) -> Picture | None:
     if len(counts) > MOST_CELLS:
         _draw_dots(axes, counts)
     else:
-        drawn = axes.imshow(100 * shares, cmap=shares_map(), vmin=0, vmax=100, interpolation="none")
+        # Where no number stands in a cell, mistakes of a few per cent have to show by their colour.
+        drawn = axes.imshow(100 * shares, cmap=shares_map(), norm=_scale(len(counts)), interpolation="none")
         colour_bar(figure, axes, drawn, "per cent of the true class")
     heat_ticks(axes, found.class_names)
     if len(counts) <= MOST_NUMBERS:
@@ -53,6 +54,12 @@ def confusion_picture(subject: Subject) -> Picture | None:
         figure=figure,
         table=Table(("true class", "predicted", "samples", "share of the true class"), tuple(rows)),
     )
+
+
+def _scale(classes: int) -> Any:
+    from matplotlib.colors import PowerNorm
+
+    return PowerNorm(1 if classes <= MOST_NUMBERS else 0.5, vmin=0, vmax=100)
 
 
 def _draw_dots(axes: Any, counts: "np.ndarray") -> None:

@@ -13,6 +13,7 @@ from sincere.report.verdict import Verdict, graded, signed
 
 MOST_DRAWN = 4  # classes whose simplex can be drawn as it is: a segment, a triangle, a tetrahedron
 BESIDE = 0.17  # from the end of an arrow to the middle of its name, clear of the dot
+TOGETHER = 0.3  # arrows whose ends are closer have names that would cover each other
 MOST_ROWS = 26  # classes that can have a row each
 SHARED = 0.3  # cosine from which two classes have much of their direction in common
 
@@ -87,7 +88,7 @@ def _draw_means(axes: Any, subject: Subject, present: list[int]) -> None:
         axes.plot(*placed[place : place + 1].T, "o", color=colour_of(c), markersize=8)
         length = float(np.linalg.norm(placed[place]))
         beyond = placed[place] * (1 + BESIDE / length) if length > BESIDE else BESIDE * ideal[place]
-        axes.text(*beyond, names[place], ha="center", va="center", fontweight="bold")
+        axes.text(*beyond, names[place], ha=_side(placed, place), va="center", fontweight="bold")
     axes.set_axis_off()
     axes.set_aspect("equal")
     if space == 3:
@@ -98,6 +99,15 @@ def _draw_means(axes: Any, subject: Subject, present: list[int]) -> None:
         axes.set_xlim(-1.3, 1.3)
         axes.set_ylim(-1.2, 1.2)
     axes.set_title("solid: class means; dashed: regular simplex of unit length", fontsize=8.5)
+
+
+def _side(placed: "np.ndarray", place: int) -> str:
+    """How a name lies at its arrow's end: in the middle, or to its own side of another that ends there too."""
+    others = np.delete(placed, place, axis=0) - placed[place]
+    near = others[np.linalg.norm(others, axis=1) < TOGETHER]
+    if not len(near):
+        return "center"
+    return "right" if near[0, 0] > 0 else "left"
 
 
 def _unit_circle() -> Any:
