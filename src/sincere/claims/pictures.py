@@ -13,11 +13,9 @@ BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "
 COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
 
 
-def draw_intervals(figure: "Figure", measured: Sequence[Measured], label: str, *, zero: bool = False) -> None:
+def draw_intervals(figure: "Figure", measured: Sequence[Measured], label: str) -> None:
     """One line a figure: its value, its interval, and the paper's value as a diamond where that is a number."""
     axis = figure.subplots()
-    if zero:
-        axis.axvline(0, color="0.5", linestyle=":", linewidth=1)
     told = None
     for place, one in enumerate(measured):
         low, high = one.ends

@@ -258,6 +258,6 @@ def _split(train: LabelledData, parts: dict[str, LabelledData], notes: tuple[str
         del parts["validation"]
         notes += (f"there is no validation part: {train.name} has too few samples for a share of {validation_share}.",)
     notes += lone_note(train.class_names, train.class_counts().tolist())
-    if (note := repeated_note("test", parts["test"], train)) is not None:
+    if (note := repeated_note(parts["test"], train)) is not None:
         notes += (note,)
     return Splits(train, parts.get("validation"), parts["test"], notes)
