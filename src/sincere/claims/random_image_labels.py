@@ -120,8 +120,7 @@ def _kept_before(
     if document["settings"] != settings:
         raise InputError(f"{kept} holds runs with other settings: move it away, or choose another folder of runs.")
     runs = [FitTime(**run) for run in document["runs"]]
-    made_on = document.get("made_on", [])  # which older files do not have
-    return document["rates"], {(run.loss, run.share, run.seed): run for run in runs}, made_on
+    return document["rates"], {(run.loss, run.share, run.seed): run for run in runs}, document["made_on"]
 
 
 def chosen_rate(fitter: "Fitter", labels: Tensor) -> float:
