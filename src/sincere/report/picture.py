@@ -136,9 +136,10 @@ def heat_ticks(axes: "Axes", names: Sequence[str]) -> None:
     size = 9.0 if len(names) <= 12 else 6.5
     slanted = max(map(len, shown)) > 3
     axes.set_xticks(range(len(names)), shown, fontsize=size, rotation=60 if slanted else 0)
-    for label in axes.get_xticklabels() if slanted else ():
-        label.set_horizontalalignment("right")
-        label.set_rotation_mode("anchor")
+    if slanted:
+        for label in axes.get_xticklabels():
+            label.set_horizontalalignment("right")
+            label.set_rotation_mode("anchor")
     axes.set_yticks(range(len(names)), shown, fontsize=size)
 
 
