@@ -323,6 +323,18 @@ def test_ties_count_half_and_samples_are_no_part_of_their_own_score():
         out_of_class(known, mixed, score="energy")
 
 
+def test_a_sample_is_left_out_of_the_mean_of_its_own_class():
+    found, other = made(n=40, noise=1.0, seed=2), made(n=50, noise=1.5, seed=3, name="other")
+    rows, labels = unit(found), found.labels.numpy()
+    mine = []
+    for i, row in enumerate(rows):
+        sums = [rows[(labels == c) & (np.arange(40) != i)].sum(axis=0) for c in range(5)]
+        mine.append(max(row @ total / np.linalg.norm(total) for total in sums))
+    _, others = class_scores(found, other, found)
+    expected = roc_auc_score([1] * 40 + [0] * 50, [*mine, *others])
+    assert out_of_class(found, other, draws=100).auroc.value == pytest.approx(expected, abs=1e-9)
+
+
 def test_a_class_without_samples_is_near_nobody():
     """Not even where all known classes are far: neither at cosine 0 nor anywhere else."""
     names = ("a", "b", "never seen")
