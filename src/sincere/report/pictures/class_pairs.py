@@ -65,14 +65,13 @@ def _verdict(found: PairSimilarity) -> Verdict:
         f"{signed(found.within)} on average, of two classes {signed(found.between)}; the closest two are "
         f"{short(names[a], 30)} and {short(names[b], 30)} ({signed(closest)})"
     ).replace(r"\$", "$")
-    own = {c: mean for c, row in enumerate(means) if (mean := row[c]) is not None}
     mixed_up = [
         names[c]
-        for c, mean in own.items()
-        if any(m is not None and m >= mean for k, m in enumerate(means[c]) if k != c)
+        for c, row in enumerate(means)
+        if (own := row[c]) is not None and any(m is not None and m >= own for k, m in enumerate(row) if k != c)
     ]
     if not mixed_up:
-        apart = all(closest < mean / 2 for mean in own.values() if mean)
+        apart = all(closest < own / 2 for c, row in enumerate(means) if (own := row[c]))
         end = "every class is closest to itself" + (", by far" if apart else "")
         return Verdict("good" if apart else "mixed", f"{told}: {end}.")
     grade: Grade = "mixed" if len(mixed_up) <= 0.1 * len(names) else "poor"
