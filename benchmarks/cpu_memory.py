@@ -31,7 +31,8 @@ from torch import Tensor
 import sincere.functional as SF
 from peer_losses import Peer, add_options, checkouts, peers
 from plain_losses import check_peers, check_plain_losses, plain_sincere, plain_supcon
-from timing import Problem, Row, forward_backward, options_parser, print_table, provenance, write_records
+from sincere.bench.problem import Problem
+from timing import Row, forward_backward, options_parser, print_table, provenance, write_records
 
 MEBIBYTE = 1 << 20
 TINY = 64

@@ -14,19 +14,9 @@ import torch
 import sincere.functional as SF
 from cpu_memory import usage
 from plain_losses import check_plain_losses
-from timing import (
-    Problem,
-    Row,
-    Samples,
-    forward_backward,
-    noise_in_words,
-    options_parser,
-    print_table,
-    ratio,
-    run_rounds,
-    timing_records,
-    write_records,
-)
+from sincere.bench.problem import Problem
+from sincere.bench.rounds import Samples, ratio, run_rounds
+from timing import Row, forward_backward, noise_in_words, options_parser, print_table, timing_records, write_records
 
 SMALLEST = 1024
 LOSSES = {"ours SINCERE": SF.sincere, "ours SupCon": SF.supcon}

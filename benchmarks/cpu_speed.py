@@ -17,17 +17,14 @@ from torch import Tensor
 import sincere.functional as SF
 from peer_losses import Peer, add_options, peers
 from plain_losses import check_peers, check_plain_losses, plain_sincere, plain_supcon
+from sincere.bench.problem import Problem
+from sincere.bench.rounds import Candidate, Samples, ratio, run_rounds
 from timing import (
-    Candidate,
-    Problem,
     Row,
-    Samples,
     forward_backward,
     noise_in_words,
     options_parser,
     print_table,
-    ratio,
-    run_rounds,
     timing_records,
     timing_rows,
     timings,

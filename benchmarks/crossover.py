@@ -15,23 +15,11 @@ import torch
 
 import sincere.functional as SF
 from plain_losses import check_plain_losses
+from sincere.bench.problem import Problem
+from sincere.bench.rounds import Samples, Spread, elapsed, ratio, run_rounds
 from sincere.losses.backends import select
 from sincere.losses.backends.select import SMALL_ON_CPU, SMALL_ON_GPU, WHOLE_ON_CPU
-from timing import (
-    Problem,
-    Row,
-    Samples,
-    Spread,
-    elapsed,
-    forward_backward,
-    noise_in_words,
-    options_parser,
-    print_table,
-    ratio,
-    run_rounds,
-    timing_records,
-    write_records,
-)
+from timing import Row, forward_backward, noise_in_words, options_parser, print_table, timing_records, write_records
 
 LOSSES = {"sincere": SF.sincere, "supcon": SF.supcon}
 SIZES = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192, 16_384, 32_768)

@@ -8,7 +8,7 @@ from torch import Tensor
 import sincere.functional as SF
 from peer_losses import Peer
 from sincere.bench.plain_losses import plain_sincere, plain_supcon
-from timing import Problem
+from sincere.bench.problem import Problem
 
 # Sums over n terms in float32, in another order: the two may differ in the last digits, no more.
 VALUE_TOLERANCE = 1e-5

@@ -1,4 +1,4 @@
-"""What the benchmarks on a CPU share: options, summaries, tables, files; rounds are timed by `sincere.bench.rounds`."""
+"""What the benchmarks share: options, summaries, tables, files; rounds are timed by `sincere.bench.rounds`."""
 
 import csv
 import json
@@ -12,31 +12,9 @@ import torch
 from torch import Tensor
 
 from sincere.bench.problem import Problem
-from sincere.bench.rounds import Candidate, Samples, Spread, elapsed, noise_in_words, ratio, run_rounds
-from sincere.runs.provenance import cpu_name
+from sincere.bench.rounds import UNSTEADY, Samples, Spread, ratio, unsteady
+from sincere.runs.provenance import commit_around, cpu_name
 
-__all__ = [
-    "Candidate",
-    "Problem",
-    "Row",
-    "Samples",
-    "Spread",
-    "Timing",
-    "cpu_name",
-    "elapsed",
-    "forward_backward",
-    "git_commit",
-    "noise_in_words",
-    "options_parser",
-    "print_table",
-    "provenance",
-    "ratio",
-    "run_rounds",
-    "timing_records",
-    "timing_rows",
-    "timings",
-    "write_records",
-]
 ROOT = Path(__file__).resolve().parent.parent
 
 Row = dict[str, object]
@@ -120,6 +98,14 @@ def timing_records(benchmark: str, samples: Samples, reference: str, problem: Pr
     ]
 
 
+def noise_in_words(samples: Samples) -> str:
+    """Whether the rounds agreed well enough to be believed."""
+    names = unsteady(samples)
+    if not names:
+        return f"steady: p80 is within {UNSTEADY:g} × p20 for every candidate"
+    return f"UNSTEADY, run again on a quiet machine: p80 exceeds {UNSTEADY:g} × p20 for {', '.join(names)}"
+
+
 def provenance(problem: Problem) -> Row:
     """The batch, the machine, the versions and the commit."""
     on_gpu = torch.device(problem.device).type == "cuda"
@@ -134,19 +120,8 @@ def provenance(problem: Problem) -> Row:
 
 
 def git_commit() -> str:
-    """The commit that is checked out, read from the files of the repository; "unknown" outside a plain checkout."""
-    directory = ROOT / ".git"
-    if not (directory / "HEAD").exists():
-        return "unknown"
-    head = (directory / "HEAD").read_text().strip()
-    if not head.startswith("ref: "):
-        return head
-    reference = head.removeprefix("ref: ")
-    if (directory / reference).exists():
-        return (directory / reference).read_text().strip()
-    packed = directory / "packed-refs"
-    lines = packed.read_text().splitlines() if packed.exists() else []
-    return next((line.split()[0] for line in lines if line.endswith(f" {reference}")), "unknown")
+    """The commit that is checked out, with "+" where files differ from it; "unknown" outside of git."""
+    return commit_around(ROOT) or "unknown"
 
 
 def options_parser(description: str | None, *, rounds: int | None, n: int | None = None) -> ArgumentParser:

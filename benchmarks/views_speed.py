@@ -15,21 +15,11 @@ import torch
 from torch import Tensor
 
 from sincere import SINCERELoss
+from sincere.bench.rounds import Candidate, ratio, run_rounds
 from sincere.encoders import EmbeddingModel, ProjectionHead, build_encoder
+from sincere.runs.provenance import cpu_name
 from sincere.views import PRESETS, StagedViews, Statistics, build_views
-from timing import (
-    Candidate,
-    Row,
-    cpu_name,
-    git_commit,
-    noise_in_words,
-    print_table,
-    ratio,
-    run_rounds,
-    timing_rows,
-    timings,
-    write_records,
-)
+from timing import Row, git_commit, noise_in_words, print_table, timing_rows, timings, write_records
 
 STEP, COMPILED_STEP = "step", "step, compiled"
 EAGER, COMPILED, GRAPH = "views, eager", "views, compiled", "views, CUDA graph"

@@ -26,45 +26,38 @@ MAY_IMPORT: dict[str, set[str]] = {
     "views": GROUND,
     "encoders": GROUND,
     "runs": GROUND,
-    "nearest": GROUND | {"losses", "functional"},
+    "nearest": GROUND | {"losses"},
     "embeddings": GROUND | {"data", "views", "encoders", "runs", "nearest"},
-    "train": GROUND
-    | {"data", "views", "encoders", "losses", "functional", "runs", "embeddings", "evaluate"}
-    | {"nearest"},
-    "evaluate": GROUND | {"embeddings", "losses", "functional", "runs", "nearest"},
-    "geometry": GROUND | {"embeddings", "evaluate", "losses", "functional", "runs", "nearest"},
-    "theory": GROUND | {"losses", "functional", "geometry"},
+    "train": GROUND | {"data", "views", "encoders", "losses", "runs", "embeddings", "nearest"},
+    "evaluate": GROUND | {"embeddings", "losses", "nearest"},
+    "geometry": GROUND | {"embeddings", "evaluate", "losses", "functional", "nearest"},
+    "theory": GROUND | {"losses", "functional"},
     "claims": GROUND
-    | {"data", "views", "encoders", "losses", "functional", "runs", "train", "embeddings", "evaluate", "geometry"}
+    | {"data", "encoders", "losses", "functional", "runs", "train", "embeddings", "evaluate", "geometry"}
     | {"theory", "recipes", "bench"},
     "report": GROUND | {"runs", "embeddings", "evaluate", "geometry", "nearest"},
-    "estimators": GROUND
-    | {"data", "views", "encoders", "losses", "functional", "embeddings", "evaluate", "train"}
-    | {"nearest"},
+    "estimators": GROUND | {"data", "views", "encoders", "losses", "train", "nearest"},
     "bench": GROUND | {"losses", "functional", "runs"},
     "recipes": GROUND | {"train", "data", "encoders", "losses", "embeddings", "evaluate", "geometry"},
     "cli": GROUND
-    | {"__init__", "__version__", "data", "views", "encoders", "losses", "functional", "runs", "train", "embeddings"}
-    | {"evaluate", "estimators", "bench", "recipes", "geometry", "theory", "claims", "report"},
+    | {"__init__", "__version__", "data", "views", "encoders", "runs", "train", "embeddings"}
+    | {"evaluate", "bench", "recipes", "claims", "report"},
     "__main__": {"cli"},
-    "__init__": {"losses", "train", "functional", "embeddings"},
+    "__init__": {"losses", "embeddings"},
 }
 THIRD_PARTY = {"torch", "numpy"}
-# `pip install sincere[...]` brings these: only inside a function, so that importing a module never needs them.
+# `pip install sincere[...]` brings these: only inside a function, so that importing a module never needs them. Where
+# `sincere.optional.bring` imports them there is nothing to see here.
 OPTIONAL = {
-    "data": {"sklearn", "PIL", "pyarrow", "torchvision"},
-    "encoders": {"torchvision", "timm", "sentence_transformers"},
     "runs": {"safetensors"},
-    "embeddings": {"safetensors", "onnxruntime"},
-    "train": {"safetensors", "rich", "tensorboard"},
-    "evaluate": {"sklearn", "matplotlib"},
-    "geometry": {"sklearn", "scipy"},
-    "theory": {"sklearn", "scipy"},
+    "embeddings": {"onnxruntime"},
+    "train": {"rich"},
+    "theory": {"scipy"},
     "claims": {"sklearn", "scipy", "matplotlib"},
-    "report": {"sklearn", "matplotlib", "plotly", "PIL"},
+    "report": {"matplotlib"},
 }
 # Packages that nobody imports, only users and the command line: they may need their extras from the first line on.
-ON_DEMAND = {"estimators": {"sklearn"}, "cli": {"typer", "rich", "click"}}
+ON_DEMAND = {"estimators": {"sklearn"}, "cli": {"typer", "rich"}}
 KERNEL_FILES = {"triton_kernels.py", "triton_order.py", "triton_rows.py", "triton_tiles.py"}
 FILES = sorted(ROOT.rglob("*.py"))
 

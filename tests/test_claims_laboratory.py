@@ -121,16 +121,6 @@ def test_an_evaluation_by_views_is_not_taken_for_the_plain_one(run):
     assert run.folder.evaluation.stat().st_mtime_ns == stamp, "read, not made again"
 
 
-def test_records_of_before_there_was_a_choice_are_plain(run):
-    run.evaluation(ASKED)
-    document = json.loads(run.folder.evaluation.read_text())
-    for one in document["classifiers"]:
-        one["settings"].pop("fitted_on", None)
-    run.folder.evaluation.write_text(json.dumps(document))
-    assert run.kept_evaluation(ASKED) is not None
-    assert run.kept_evaluation(replace(ASKED, probe_views=1)) is None
-
-
 @pytest.fixture
 def figures():
     spec = importlib.util.spec_from_file_location("recipe_figures", ROOT / "benchmarks" / "recipe_figures.py")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,6 +13,7 @@ import torch
 from PIL import Image
 
 from command_line import FAST, apart, blobs, call, done, parsed, refused
+from forked_runs import free_port
 from sincere.cli.forecast import forecast, shorter
 from sincere.cli.settings import overruled
 from sincere.data import open_data
@@ -401,12 +401,6 @@ def test_resume_gives_the_weights_of_an_undisturbed_run(data, tmp_path):
     assert all(ours[name].equal(theirs[name]) for name in ours)
 
 
-def free_port():
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        return free.getsockname()[1]
-
-
 def test_data_that_one_process_alone_does_not_find_ends_both(data, tmp_path):
     """As on two machines, where no torchrun ends the other one: it would wait half an hour."""
     (tmp_path / "elsewhere").mkdir()
@@ -419,7 +413,7 @@ def test_data_that_one_process_alone_does_not_find_ends_both(data, tmp_path):
         for rank, folder in (("0", tmp_path), ("1", tmp_path / "elsewhere"))
     ]
     try:
-        words = [process.communicate(timeout=60)[1] for process in processes]
+        words = [process.communicate(timeout=300)[1] for process in processes]
     finally:
         for process in processes:
             process.kill()

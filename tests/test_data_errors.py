@@ -476,3 +476,14 @@ def test_a_label_is_one_class(tmp_path):
     rows = [{"x": i, "label": ["a", "b"][i % 2] if i < 7 else ["a", "b"]} for i in range(8)]
     with pytest.raises(InputError, match=r"one class in 'label': line 8 holds a list, \['a', 'b'\]\. Save one"):
         open_data(jsonl(*rows)(tmp_path))
+
+
+def test_a_name_that_the_caller_gave_must_be_there(tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.eye(4), y=np.arange(4) % 2)
+    with pytest.raises(
+        InputError, match=r"must hold 'pixels': it holds x \(4, 4\).*input_column='…', label_column='…'"
+    ):
+        open_data(tmp_path / "a.npz", input_column="pixels")
+    (tmp_path / "t.csv").write_text("query,category\nhow are you,a\nwho is it,b\n")
+    with pytest.raises(InputError, match=r"must have a column 'question' beside its labels: it has 'query'\."):
+        open_data(tmp_path / "t.csv", input_column="question")

@@ -210,10 +210,6 @@ def test_whether_a_network_starts_from_weights(encoder, options, weights):
     assert not starts_from_weights(encoder, without_starting_weights(encoder, options))
 
 
-def test_a_run_whose_weights_torchvision_downloaded_in_its_old_way_is_still_loaded():
-    assert without_starting_weights("torchvision:net", {"pretrained": True, "a": 1}) == {"weights": None, "a": 1}
-
-
 def test_a_library_that_fails_while_it_is_imported_is_not_called_missing(monkeypatch, tmp_path):
     """As one that was built for another torch, and one that hides why."""
     (tmp_path / "torchvision").mkdir()

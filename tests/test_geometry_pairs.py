@@ -219,6 +219,13 @@ def test_margins_that_do_not_vary_have_an_interval_of_no_width():
         assert (one.low, one.high) == pytest.approx((one.value, one.value), rel=1e-12)
 
 
+def test_a_class_without_samples_is_nobodys_nearest():
+    """Not even where all others are on the other side."""
+    rows, names = [[1.0, 0.0], [1.0, 0.1], [-1.0, 0.0], [-1.0, -0.1]], ("a", "b", "never seen")
+    found = EmbeddingSet.from_arrays(rows, [0, 0, 1, 1], class_names=names)
+    assert class_margins(found, draws=100).nearest == ("b", "a", None)
+
+
 def test_margin_intervals_are_the_bootstraps():
     found = made(n=200, noise=1.5)
     margins, labels = class_margins(found, draws=4000), found.labels.numpy()

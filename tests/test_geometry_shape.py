@@ -163,6 +163,9 @@ def test_spectrum_is_that_of_scikit_learns_pca():
     assert used.participation_ratio == pytest.approx(values.sum() ** 2 / (values**2).sum(), rel=1e-6)
     for percent in (90, 99):
         assert used.dims_for[percent] == int(np.searchsorted(shares.cumsum(), percent / 100) + 1)
+    rows = torch.cat([torch.eye(10), -torch.eye(10)])
+    even = spectrum(EmbeddingSet.from_arrays(rows, torch.arange(20) % 2))
+    assert even.dims_for[90] == 9  # nine of ten equal ones, although nine times 0.1 is rounded to less than 0.9
     point = spectrum(simplex(classes=1))
     assert point.dims_for == {}  # no variance, and none made up of rounding
     assert point.effective_rank is None
@@ -318,6 +321,29 @@ def test_ties_count_half_and_samples_are_no_part_of_their_own_score():
         out_of_class(known, made(dim=9))
     with pytest.raises(OptionError, match="score must be one of"):
         out_of_class(known, mixed, score="energy")
+
+
+def test_a_sample_is_left_out_of_the_mean_of_its_own_class():
+    found, other = made(n=40, noise=1.0, seed=2), made(n=50, noise=1.5, seed=3, name="other")
+    rows, labels = unit(found), found.labels.numpy()
+    mine = []
+    for i, row in enumerate(rows):
+        sums = [rows[(labels == c) & (np.arange(40) != i)].sum(axis=0) for c in range(5)]
+        mine.append(max(row @ total / np.linalg.norm(total) for total in sums))
+    _, others = class_scores(found, other, found)
+    expected = roc_auc_score([1] * 40 + [0] * 50, [*mine, *others])
+    assert out_of_class(found, other, draws=100).auroc.value == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_class_without_samples_is_near_nobody():
+    """Not even where all known classes are far: neither at cosine 0 nor anywhere else."""
+    names = ("a", "b", "never seen")
+    train = EmbeddingSet.from_arrays([[1.0, 0.0], [1.0, 0.1], [1.0, 0.2], [1.0, 0.3]], [0, 0, 1, 1], class_names=names)
+    found = EmbeddingSet.from_arrays([[-1.0, 0.9], [-1.0, 0.8]], [0, 1], class_names=names)
+    other = EmbeddingSet.from_arrays([[-1.0, 0.0], [-1.0, -0.1]], [0, 1])
+    detected = out_of_class(found, other, train=train, draws=100)
+    assert detected.auroc.value == 1
+    assert detected.threshold < 0
 
 
 def test_intervals_of_detection_are_the_bootstraps():

@@ -108,17 +108,23 @@ def test_a_single_batch_minimiser_costs_the_whole():
 
 
 @pytest.mark.parametrize(
-    "call",
+    ("call", "words"),
     [
-        lambda: theory.supcon_bound_over_batches((5,), 2),
-        lambda: theory.supcon_bound_over_batches((2, 2), 5),
-        lambda: theory.supcon_bound_over_batches((2, 2), 2, draw="bags"),
-        lambda: theory.all_batches(60, 9),
-        lambda: theory.batch_minimisers(classes=4, dim=2),
+        (lambda: theory.supcon_bound_over_batches((5,), 2), "at least two classes"),
+        (
+            lambda: theory.supcon_bound_over_batches((2, 2), 5),
+            r"a batch of at most all points: got counts=\(2, 2\), batch=5",
+        ),
+        (
+            lambda: theory.supcon_bound_over_batches((2, 2), 2, draw="bags"),
+            "draw must be one of 'sets', 'multisets': got 'bags'",
+        ),
+        (lambda: theory.all_batches(60, 9), "14,783,142,660 batches of 9, more than 2,000,000"),
+        (lambda: theory.batch_minimisers(classes=4, dim=2), r"2 to dim \+ 1 classes.*classes=4, dim=2"),
     ],
 )
-def test_what_cannot_be_is_refused(call):
-    with pytest.raises(OptionError):
+def test_what_cannot_be_is_refused(call, words):
+    with pytest.raises(OptionError, match=words):
         call()
 
 

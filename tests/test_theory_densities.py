@@ -198,18 +198,24 @@ def test_infonce_fits_the_ratio_and_a_network_comes_near():
 
 
 @pytest.mark.parametrize(
-    "call",
+    ("call", "words"),
     [
-        lambda: theory.kl_bound_on_gaussians(negatives=(0, 4)),
-        lambda: theory.kl_bound_on_gaussians(losses=("triplet",)),
-        lambda: theory.kl_bound_on_gaussians(scale=0),
-        lambda: theory.kl_bound_ceiling(classes=1, negatives=3, temperature=0.1),
-        lambda: theory.lemma2_by_enumeration(samples=2, known=2),
-        lambda: theory.lemma2_by_enumeration(symbols=10, samples=9),
-        lambda: theory.density_ratio_fit(family="spline"),
-        lambda: theory.density_ratio_fit(negatives=0),
+        (lambda: theory.kl_bound_on_gaussians(negatives=(0, 4)), r"at least 1.*negatives=\(0, 4\)"),
+        (lambda: theory.kl_bound_on_gaussians(losses=("triplet",)), r"loss must be one of .*: got 'triplet'"),
+        (lambda: theory.kl_bound_on_gaussians(scale=0), r"scale positive.*scale=0"),
+        (lambda: theory.kl_bound_ceiling(classes=1, negatives=3, temperature=0.1), r"at least two classes.*classes=1"),
+        (
+            lambda: theory.lemma2_by_enumeration(samples=2, known=2),
+            r"room for one more target than known.*samples=2, known=2",
+        ),
+        (
+            lambda: theory.lemma2_by_enumeration(symbols=10, samples=9),
+            r"at most 200,000 data sets.*symbols=10, samples=9",
+        ),
+        (lambda: theory.density_ratio_fit(family="spline"), r"family must be one of .*: got 'spline'"),
+        (lambda: theory.density_ratio_fit(negatives=0), r"at least 1.*negatives=0"),
     ],
 )
-def test_what_cannot_be_is_refused(call):
-    with pytest.raises(OptionError):
+def test_what_cannot_be_is_refused(call, words):
+    with pytest.raises(OptionError, match=words):
         call()

@@ -137,7 +137,7 @@ def test_cells_that_the_noise_never_reaches_are_refused():
 
 
 def test_a_fit_that_did_not_leave_its_start_has_no_correlation():
-    """It used to divide by zero."""
+    """Nor may it divide by zero."""
     found = theory.density_ratio_fit(samples=20, tolerance=10.0)
     assert found.slope == 0
     assert math.isnan(found.correlation)

@@ -136,24 +136,27 @@ def test_first_step_of_the_dynamics_is_gradient_descent():
 
 
 @pytest.mark.parametrize(
-    "call",
+    ("call", "words"),
     [
-        lambda: theory.gradient_ranges(positives=0),
-        lambda: theory.gradient_ranges().of("triplet"),
-        lambda: theory.repulsion_by_positives(positives=(0,)),
-        lambda: theory.repulsion_dynamics(steps=0),
-        lambda: theory.projection_optimum(heads=("attention",)),
-        lambda: theory.imbalance_optimum(ratios=(0,)),
-        lambda: theory.sphere_optimum("triplet"),
-        lambda: theory.sphere_optimum(counts=(3, 0)),
-        lambda: theory.sphere_optimum(temperature=0),
-        lambda: theory.sphere_optimum(classes=5, points=4),
-        lambda: theory.weight_radius(classes=4, radius=1.0, weight_decay=0.0),
-        lambda: theory.simplex(5, 3),
+        (lambda: theory.gradient_ranges(positives=0), r"at least one positive.*positives=0"),
+        (lambda: theory.gradient_ranges().of("triplet"), r"one that was looked at.*: got 'triplet'"),
+        (lambda: theory.repulsion_by_positives(positives=(0,)), r"one positive.*positives=\(0,\)"),
+        (lambda: theory.repulsion_dynamics(steps=0), r"steps and every must be at least 1.*steps=0"),
+        (lambda: theory.projection_optimum(heads=("attention",)), r"head must be one of .*: got 'attention'"),
+        (lambda: theory.imbalance_optimum(ratios=(0,)), r"ratios of at least 1.*ratios=\(0,\)"),
+        (lambda: theory.sphere_optimum("triplet"), r"loss must be one of .*: got 'triplet'"),
+        (lambda: theory.sphere_optimum(counts=(3, 0)), r"every class at least one point.*: got \(3, 0\)"),
+        (lambda: theory.sphere_optimum(temperature=0), "temperature must be positive and finite: got 0"),
+        (lambda: theory.sphere_optimum(classes=5, points=4), "every one of 5 classes needs a point: got points=4"),
+        (
+            lambda: theory.weight_radius(classes=4, radius=1.0, weight_decay=0.0),
+            r"weight_decay above 0 and finite.*weight_decay=0.0",
+        ),
+        (lambda: theory.simplex(5, 3), "5 corners needs at least 4 dimensions: got 3"),
     ],
 )
-def test_what_cannot_be_is_refused(call):
-    with pytest.raises(OptionError):
+def test_what_cannot_be_is_refused(call, words):
+    with pytest.raises(OptionError, match=words):
         call()
 
 

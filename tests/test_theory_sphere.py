@@ -246,20 +246,23 @@ def test_a_sphere_on_a_line_has_nothing_to_descend():
 
 
 @pytest.mark.parametrize(
-    "call",
+    ("call", "words"),
     [
-        lambda: theory.weight_radius(classes=3, radius=math.nan, weight_decay=0.1),  # used to search for ever
-        lambda: theory.weight_radius(classes=3, radius=math.inf, weight_decay=0.1),
-        lambda: theory.weight_radius(classes=3, radius=1.0, weight_decay=math.nan),
-        lambda: theory.kl_bound_on_gaussians(separation=math.nan),
-        lambda: theory.kl_bound_on_gaussians(scale=math.nan),
-        lambda: theory.batch_minimisers(starts=0),
-        lambda: theory.gradient_ranges(["sincer"]),
-        lambda: theory.random_labels(losses=()),
+        (lambda: theory.weight_radius(classes=3, radius=math.nan, weight_decay=0.1), r"above 0 and finite.*radius=nan"),
+        (lambda: theory.weight_radius(classes=3, radius=math.inf, weight_decay=0.1), r"above 0 and finite.*radius=inf"),
+        (
+            lambda: theory.weight_radius(classes=3, radius=1.0, weight_decay=math.nan),
+            r"above 0 and finite.*weight_decay=nan",
+        ),
+        (lambda: theory.kl_bound_on_gaussians(separation=math.nan), r"separation finite.*separation=nan"),
+        (lambda: theory.kl_bound_on_gaussians(scale=math.nan), r"finite.*scale=nan"),
+        (lambda: theory.batch_minimisers(starts=0), r"and a start.*starts=0"),
+        (lambda: theory.gradient_ranges(["sincer"]), r"got 'sincer'. Did you mean 'sincere'"),
+        (lambda: theory.random_labels(losses=()), r"needs a loss.*losses=\(\)"),
     ],
 )
-def test_options_that_mean_nothing_are_refused(call):
-    with pytest.raises(OptionError):
+def test_options_that_mean_nothing_are_refused(call, words):
+    with pytest.raises(OptionError, match=words):
         call()
 
 

@@ -469,14 +469,6 @@ class TestStartingWeights:
         assert run(tmp_path / "run", resume=True, **changes).finished
 
 
-def test_a_run_of_before_held_out_data_had_a_fingerprint_goes_on(tmp_path, interrupted):
-    interrupted(tmp_path, after=3)
-    record = json.loads((tmp_path / "provenance.json").read_text())
-    del record["data"]["held_out_fingerprint"]
-    (tmp_path / "provenance.json").write_text(json.dumps(record))
-    assert run(tmp_path, resume=True).finished
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -107,6 +107,14 @@ def test_a_shift_in_time_brings_silence():
     torch.testing.assert_close(earlier, torch.cat([clip[:, 5:], torch.zeros(1, 5)], dim=1))
 
 
+def test_between_samples_a_shifted_clip_is_a_straight_line():
+    clip = torch.rand(1, 50)
+    made = TimeShift(share=0.1, speed=0.1)(clip, torch.tensor([[0.27, 0.8]]))
+    places = (np.arange(50) - (0.2 * 0.27 - 0.1) * 50) * (0.9 + 0.2 * 0.8)
+    expected = np.interp(places, np.arange(-1, 51), [0, *clip[0].tolist(), 0])  # into silence, too
+    np.testing.assert_allclose(made[0].numpy(), expected, atol=1e-4)
+
+
 def test_speed_moves_the_pitch():
     time = torch.arange(4000) / 4000
     tone = torch.sin(2 * np.pi * 200 * time).unsqueeze(0)

@@ -83,11 +83,3 @@ def unsteady(samples: Samples) -> list[str]:
     """The candidates whose rounds disagree too much to be believed."""
     spreads = {name: Spread.of(values) for name, values in samples.items()}
     return [name for name, spread in spreads.items() if spread.p80 > UNSTEADY * spread.p20]
-
-
-def noise_in_words(samples: Samples) -> str:
-    """Whether the rounds agreed well enough to be believed."""
-    names = unsteady(samples)
-    if not names:
-        return f"steady: p80 is within {UNSTEADY:g} × p20 for every candidate"
-    return f"UNSTEADY, run again on a quiet machine: p80 exceeds {UNSTEADY:g} × p20 for {', '.join(names)}"

@@ -143,9 +143,9 @@ def digits(conditions: Conditions, *, seeds: int = QUICK_SEEDS) -> Experiment:
     return Experiment("digits", title, tuple(range(first, first + seeds)), plain, "linear", conditions)
 
 
-def few_digits(conditions: Conditions, *, seeds: int = QUICK_SEEDS) -> Experiment:
+def few_digits(conditions: Conditions) -> Experiment:
     """A fifth of the digits to train on and most of them to judge by: what helps shows where samples are few."""
-    whole = digits(conditions, seeds=seeds)
+    whole = digits(conditions)
     plain = replace(
         whole.plain,
         data=replace(whole.plain.data, validation_share=0.1, test_share=0.7),

@@ -117,8 +117,7 @@ def _as_asked(known: Evaluation, method: str, options: EvaluationOptions) -> boo
     seen = f"{counted(views)} of each training sample" if views else SAMPLES
     if (LENGTH in settings) != options.unit_probe:
         return False
-    # Records of before there was a choice do not name it.
-    return settings.get("fitted_on", SAMPLES) == seen and _given(settings, "l2") == options.l2
+    return settings["fitted_on"] == seen and _given(settings, "l2") == options.l2
 
 
 def _given(settings: dict[str, Setting], name: str) -> Setting:

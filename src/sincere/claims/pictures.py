@@ -10,11 +10,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def draw_intervals(figure: "Figure", measured: Sequence[Measured], label: str, *, zero: bool = False) -> None:
+def draw_intervals(figure: "Figure", measured: Sequence[Measured], label: str) -> None:
     """One line a figure: its value, its interval, and the paper's value as a diamond where that is a number."""
     axis = figure.subplots()
-    if zero:
-        axis.axvline(0, color="0.5", linestyle=":", linewidth=1)
     told = None
     for place, one in enumerate(measured):
         low, high = one.ends

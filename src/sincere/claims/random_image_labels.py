@@ -7,6 +7,7 @@ views, and no weight decay. What can be learned by heart is learned by heart.
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -89,16 +90,14 @@ def fit_images(
             say(f"learning rate of {loss}")
             rates[loss] = chosen_rate(fitters[loss], plain.to(place))
             keep()
-    for seed in fitting.seeds:
-        for loss in LOSSES:
-            for share in fitting.shares:
-                if (loss, share, seed) in known:
-                    continue
-                say(f"{loss}, {100 * share:g} % of the labels random, seed {seed}")
-                shown = randomised(plain, share, classes=classes, seed=seed).to(place)
-                known[loss, share, seed] = fitters[loss].steps_to_fit(shown, rate=rates[loss], share=share, seed=seed)
-                keep()
-    runs = [known[loss, share, seed] for loss in LOSSES for share in fitting.shares for seed in fitting.seeds]
+    for seed, loss, share in product(fitting.seeds, LOSSES, fitting.shares):
+        if (loss, share, seed) in known:
+            continue
+        say(f"{loss}, {100 * share:g} % of the labels random, seed {seed}")
+        shown = randomised(plain, share, classes=classes, seed=seed).to(place)
+        known[loss, share, seed] = fitters[loss].steps_to_fit(shown, rate=rates[loss], share=share, seed=seed)
+        keep()
+    runs = [known[case] for case in product(LOSSES, fitting.shares, fitting.seeds)]
     return ImageFits(
         samples=len(inputs),
         threshold=fitting.threshold,
@@ -121,8 +120,7 @@ def _kept_before(
     if document["settings"] != settings:
         raise InputError(f"{kept} holds runs with other settings: move it away, or choose another folder of runs.")
     runs = [FitTime(**run) for run in document["runs"]]
-    made_on = document.get("made_on", [])  # which older files do not have
-    return document["rates"], {(run.loss, run.share, run.seed): run for run in runs}, made_on
+    return document["rates"], {(run.loss, run.share, run.seed): run for run in runs}, document["made_on"]
 
 
 def chosen_rate(fitter: "Fitter", labels: Tensor) -> float:

@@ -26,6 +26,8 @@ def claimed(folder: Path, runs: Iterable[str]) -> None:
 
 def _clear(run: RunFolder) -> None:
     """Remove what a run has written; anything else stays."""
-    for place in list(run.path.iterdir()) if run.started else ():
+    if not run.started:
+        return
+    for place in list(run.path.iterdir()):
         if run.knows(place.name):
             shutil.rmtree(place) if place.is_dir() else place.unlink()

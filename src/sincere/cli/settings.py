@@ -190,9 +190,10 @@ def _parsed(text: str, hint: Any) -> Any:
     for kind in kinds:
         if get_origin(kind) is tuple and not text.startswith("["):
             return [_parsed(part.strip(), get_args(kind)[0]) for part in text.split(",")]
-    for read in (int, float) if {int, float} & set(kinds) else ():
-        with suppress(ValueError):
-            return read(text)
+    if {int, float} & set(kinds):
+        for read in (int, float):
+            with suppress(ValueError):
+                return read(text)
     with suppress(json.JSONDecodeError):
         return json.loads(text.lower() if text in ("True", "False", "None") else text)
     return text

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from math import isnan
 from numbers import Real
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from sincere.tables import amount
 from sincere.types import Kind
 
 Array = npt.NDArray[np.generic]
+Keys: TypeAlias = tuple[str, str | None]  # of samples, and of their labels
 # Names that people give to samples and to labels, tried in this order and in any case.
 PAIRS = (
     ("x", "y"),
@@ -102,41 +104,54 @@ def _labels_beside(path: Path, *, optional: bool) -> Path | None:
     return found
 
 
-def _pairs(arrays: Mapping[str, Array], path: Path, settings: Settings) -> dict[str, tuple[str, str | None]]:
+def _pairs(arrays: Mapping[str, Array], path: Path, settings: Settings) -> dict[str, Keys]:
     """Keys of samples and labels for each part that is there; no labels where they are optional and missing."""
-    optional = settings.labels == "optional"
-    shapes = listed([f"{key} {array.shape}" for key, array in arrays.items()])
     if settings.input_column or settings.label_column:
-        given = (settings.input_column or "x", settings.label_column or "y")
-        missing = [key for key in given if key not in arrays]
-        if optional and missing == [given[1]]:
-            usual = (key for _, key in PAIRS if key in arrays and key != given[0])
-            return {"train": (given[0], next(usual, None))}
-        if missing:
-            raise InputError(
-                f"{path} must hold {' and '.join(map(repr, missing))}: it holds {shapes}. Name samples and labels: "
-                "input_column='…', label_column='…'."
-            )
-        return {"train": given}
+        return {"train": _named_keys(arrays, path, settings)}
     keys = {key.lower(): key for key in arrays}
     for x, y in PAIRS:
         if x in keys and y in keys:
             return {"train": (keys[x], keys[y])}
-        found: dict[str, tuple[str, str | None]] = {}
-        for part, words in PARTS.items():
-            for word in words:
-                for x_key, y_key in ((f"{x}_{word}", f"{y}_{word}"), (f"{word}_{x}", f"{word}_{y}")):
-                    if x_key in keys and y_key in keys:
-                        found[part] = (keys[x_key], keys[y_key])
-        if found:
-            return found
-    alone = next((keys[x] for x, _ in PAIRS if x in keys), next(iter(arrays)) if len(arrays) == 1 else None)
-    if optional and alone is not None:
-        return {"train": (alone, None)}
+        if parts := _keys_of_parts(keys, x, y):
+            return parts
+    if settings.labels == "optional":
+        alone = next((keys[x] for x, _ in PAIRS if x in keys), next(iter(arrays)) if len(arrays) == 1 else None)
+        if alone is not None:
+            return {"train": (alone, None)}
     raise InputError(
         f"{path} must hold samples and labels under usual names (x and y; x_train, y_train, x_test, y_test; data and "
-        f"target; …): it holds {shapes}. Name them: input_column='…', label_column='…'."
+        f"target; …): it holds {_shapes(arrays)}. Name them: input_column='…', label_column='…'."
     )
+
+
+def _named_keys(arrays: Mapping[str, Array], path: Path, settings: Settings) -> Keys:
+    """The keys that the caller named, each beside x or y where only one was."""
+    samples, labels = settings.input_column or "x", settings.label_column or "y"
+    missing = [key for key in (samples, labels) if key not in arrays]
+    if settings.labels == "optional" and missing == [labels]:
+        usual = (key for _, key in PAIRS if key in arrays and key != samples)
+        return samples, next(usual, None)
+    if missing:
+        raise InputError(
+            f"{path} must hold {' and '.join(map(repr, missing))}: it holds {_shapes(arrays)}. Name samples and "
+            "labels: input_column='…', label_column='…'."
+        )
+    return samples, labels
+
+
+def _keys_of_parts(keys: Mapping[str, str], x: str, y: str) -> dict[str, Keys]:
+    """Keys such as x_train with y_train, or train_x with train_y, by part; `keys` are by their lower-case spelling."""
+    found: dict[str, Keys] = {}
+    for part, words in PARTS.items():
+        for word in words:
+            for x_key, y_key in ((f"{x}_{word}", f"{y}_{word}"), (f"{word}_{x}", f"{word}_{y}")):
+                if x_key in keys and y_key in keys:
+                    found[part] = (keys[x_key], keys[y_key])
+    return found
+
+
+def _shapes(arrays: Mapping[str, Array]) -> str:
+    return listed([f"{key} {array.shape}" for key, array in arrays.items()])
 
 
 def array_of(values: npt.ArrayLike | Tensor, what: str) -> Array:

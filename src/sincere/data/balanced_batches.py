@@ -22,11 +22,11 @@ class BalancedBatches(EpochAfterEpoch):
 
     An epoch has as many batches as plain shuffling would have, so it costs the same and leaves out most of a large
     class. What it leaves out comes in the next epochs: no sample of a class comes again before all others of its class
-    have come, also from one epoch to the next. (Of classes with fewer than twice `per_class` samples each batch draws
-    anew; those with fewer than `per_class` are repeated within a batch.) A batch holds a class once, and every class
-    comes as often as any other, give or take one batch an epoch.
+    have come, also from one epoch to the next. (From classes with fewer than twice `per_class` samples each batch draws
+    anew; samples of those with fewer than `per_class` are repeated within a batch.) Every class is in as many batches
+    as any other, give or take one an epoch.
 
-    A `batch_sampler` as :class:`ClassBatches` is one.
+    It is a `batch_sampler` like :class:`ClassBatches`.
 
     Args:
         labels: classes (n,), whole numbers: a tensor, an array or a list. −1 is dealt out like any other, with a note.
@@ -39,6 +39,9 @@ class BalancedBatches(EpochAfterEpoch):
     >>> [(batch < 90).sum().item() for batch in batches.batches(epoch=0)]
     [10, 10, 10, 10, 10]
     """
+
+    # In the code, a class has a turn in each batch that it is in. Its samples are dealt in cycles: each is a shuffled
+    # order of all of them, and a turn takes the next `per_class`, where need be from two cycles.
 
     def __init__(
         self,
@@ -68,7 +71,7 @@ class BalancedBatches(EpochAfterEpoch):
                 "ranks. Raise per_class or batch_size."
             )
         self._batches = max(1, round(len(numbers) / self.largest))
-        self._orders: dict[int, tuple[int, Numbers]] = {}  # of each large class the last one, and of which time it is
+        self._orders: dict[int, tuple[int, Numbers]] = {}  # by class: the cycle asked for last, and its order
         told = self._told(names_in_notes(found.tolist(), class_names), batch_size)
         self.notes = (*dealt_unlabelled(found.tolist(), counts.tolist()), *told)
 
@@ -89,11 +92,11 @@ class BalancedBatches(EpochAfterEpoch):
             yield share_of(torch.from_numpy(batch), self.rank, self.world_size)
 
     def _extra(self) -> int:
-        """How many classes have one turn more than the others in an epoch."""
+        """How many classes have a turn more than the others in an epoch."""
         return (self._batches * self.classes_per_batch) % len(self._counts)
 
     def _turns_before(self, epoch: int) -> Numbers:
-        """How often each class was in a batch in all epochs before: the turns that do not divide go round."""
+        """How many turns each class had in the epochs before; those that do not divide evenly go round the classes."""
         classes = len(self._counts)
         even = (self._batches * self.classes_per_batch) // classes
         rounds, rest = divmod(epoch * self._extra(), classes)
@@ -102,7 +105,7 @@ class BalancedBatches(EpochAfterEpoch):
         return before
 
     def _round(self) -> Numbers:
-        """The order in which classes take the turns that do not divide."""
+        """The order in which classes take the turns that do not divide evenly."""
         return permutation(len(self._counts), seeded_generator(self.seed, "round"))
 
     def _turns(self, epoch: int, generator: torch.Generator) -> list[int]:
@@ -117,7 +120,7 @@ class BalancedBatches(EpochAfterEpoch):
         return turns
 
     def _draw(self, one: int, turn: int, generator: torch.Generator) -> Numbers:
-        """The samples of a class for its turn of this number."""
+        """The samples of class `one` for its turn number `turn`."""
         members, count = self._members[one], self.per_class
         if len(members) < 2 * count:
             rounds = -(-count // len(members))
@@ -132,22 +135,21 @@ class BalancedBatches(EpochAfterEpoch):
         return new
 
     def _order(self, one: int, cycle: int) -> Numbers:
-        """The order in which a large class comes for this time, kept until another is asked for: many turns go by one,
-        and to draw it takes as long as the class is large."""
+        """The order of a large class in a cycle; kept, as many turns need it and large classes take long to shuffle."""
         if one not in self._orders or self._orders[one][0] != cycle:
             self._orders[one] = (cycle, self._new_order(one, cycle))
         return self._orders[one][1]
 
     def _new_order(self, one: int, cycle: int) -> Numbers:
-        """A turn that begins in the time before and ends in this one holds no sample twice."""
+        """A shuffled order, by which a turn that began in the cycle before and ends in this one has no sample twice."""
         size, count = len(self._members[one]), self.per_class
         order = permutation(size, seeded_generator(self.seed, one, cycle))
-        begun = (cycle * size) % count  # samples of the turn that the time before has dealt
+        begun = (cycle * size) % count  # samples of that turn which the cycle before has dealt
         if not begun:
             return order
         before = permutation(size, seeded_generator(self.seed, one, cycle - 1))[size - begun :]
-        kept = ((cycle + 1) * size) % count  # at the end, where the next time looks for what it must avoid
-        head = order[: size - kept]
+        kept = ((cycle + 1) * size) % count
+        head = order[: size - kept]  # the rest stays in place, as the next cycle looks there for what it must avoid
         chosen = np.flatnonzero(~np.isin(head, before))[: count - begun]
         return np.concatenate([head[chosen], np.delete(head, chosen), order[size - kept :]])
 

@@ -125,8 +125,8 @@ def _files_by_class(folder: Path) -> tuple[dict[str, list[Path]], list[Path]]:
 def _below(folder: Path, seen: set[tuple[int, int]]) -> Iterator[Path]:
     """Files in a folder and in the folders below, also behind links; and what is lost.
 
-    A folder comes once, and those in `seen` do not: links may make a ring. What a link leads to may be here without it,
-    so that links wait for all others.
+    Every folder is visited once, and those in `seen` are not, since links may form a ring. Links are followed last: the
+    folder that one leads to may also be here by itself.
     """
     folders, links = [folder], list[Path]()
     while folders or links:

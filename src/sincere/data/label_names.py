@@ -31,8 +31,10 @@ def telling_note(
     table: Table, columns: Mapping[str, npt.NDArray[np.float64]], labels: Sequence[str]
 ) -> tuple[str, ...]:
     """A note on columns that may be the label in other words: few values, each of them of one class alone."""
+    if len(set(labels)) < 2:
+        return ()
     telling = []
-    for name, numbers in columns.items() if len(set(labels)) > 1 else ():
+    for name, numbers in columns.items():
         values = len(np.unique(numbers))
         few = 1 < values * ROWS_A_VALUE <= len(labels)
         if few and values == len(set(zip(numbers.tolist(), labels, strict=True))):

@@ -15,7 +15,7 @@ from sincere.data.labelled import Form, LabelledData, Splits
 from sincere.data.named_columns import names_of_columns
 from sincere.data.options import DataOptions, Settings, check_meant, settings_from, shows_options
 from sincere.data.repeated import repeated_note
-from sincere.data.samples import Found, Rendered, Samples, legible, listed, listed_names, one_spelling
+from sincere.data.samples import Classes, Found, Rendered, Samples, legible, listed, listed_names, one_spelling
 from sincere.data.sources import find, reader_for
 from sincere.data.split import stratified_split
 from sincere.defaults import usual_defaults
@@ -161,35 +161,40 @@ def _in_form(
 
     `what` they are called in messages, where it is not their name. `advise` says whether options could change the form.
     """
+    called = what or name
     if samples.kind != form.kind:
-        raise InputError(f"all data must be of one kind, {form.kind}: {what or name} is of kind {samples.kind}.")
+        raise InputError(f"all data must be of one kind, {form.kind}: {called} is of kind {samples.kind}.")
     try:
         rendered = samples.render(form)
     except InputError as error:
-        raise InputError(f"{what or name}: {error}") from error
+        raise InputError(f"{called}: {error}") from error
     kept, skipped = _readable(samples, rendered, settings)
     notes = (*(note.told(advise=advise) for note in rendered.notes), *skipped)
-    numbers = torch.from_numpy(samples.classes.numbers)[kept]
-    own_names = samples.classes.names
-    present = [own_names[i] for i in torch.unique(numbers).tolist()]
+    labels, class_names = _renumbered(samples.classes, kept, class_names, called)
+    inputs, shown = rendered.inputs, samples.shown
+    if len(kept) < len(inputs):
+        inputs, shown = inputs[kept], None if shown is None else tuple(shown[i] for i in kept.tolist())
+    about = (form.sample_rate, form.buckets, form.columns)
+    return LabelledData(inputs, labels, class_names, form.kind, legible(name), shown, *about), notes
+
+
+def _renumbered(
+    classes: Classes, kept: torch.Tensor, class_names: tuple[str, ...] | None, called: str
+) -> tuple[torch.Tensor, tuple[str, ...]]:
+    """The labels of the samples that are kept, as numbers of `class_names`, or of the classes that they have."""
+    numbers = torch.from_numpy(classes.numbers)[kept]
+    present = [classes.names[i] for i in torch.unique(numbers).tolist()]
     if class_names is None:
         class_names = tuple(present)
     place = {one_spelling(label): i for i, label in enumerate(class_names)}
     if unknown := [label for label in present if label not in place]:
         raise InputError(
-            f"labels of all parts must match those to train on ({listed_names(class_names, 8)}): {what or name} also "
-            f"has {listed_names(unknown, 8)}. Correct these labels or remove their samples, or add samples of them to "
+            f"labels of all parts must match those to train on ({listed_names(class_names, 8)}): {called} also has "
+            f"{listed_names(unknown, 8)}. Correct these labels or remove their samples, or add samples of them to "
             "those to train on."
         )
-    renumbered = torch.tensor([place.get(label, -1) for label in own_names], dtype=torch.int64)[numbers]
-    all_kept = len(kept) == len(rendered.inputs)
-    shown = samples.shown
-    if shown is not None and not all_kept:
-        shown = tuple(shown[i] for i in kept.tolist())
-    inputs = rendered.inputs if all_kept else rendered.inputs[kept]
-    name = legible(name)
-    about = (form.sample_rate, form.buckets, form.columns)
-    return LabelledData(inputs, renumbered, class_names, form.kind, name, shown, *about), notes
+    places = torch.tensor([place.get(label, -1) for label in classes.names], dtype=torch.int64)
+    return places[numbers], class_names
 
 
 def _readable(samples: Samples, rendered: Rendered, settings: Settings) -> tuple[torch.Tensor, tuple[str, ...]]:
@@ -258,6 +263,6 @@ def _split(train: LabelledData, parts: dict[str, LabelledData], notes: tuple[str
         del parts["validation"]
         notes += (f"there is no validation part: {train.name} has too few samples for a share of {validation_share}.",)
     notes += lone_note(train.class_names, train.class_counts().tolist())
-    if (note := repeated_note("test", parts["test"], train)) is not None:
+    if (note := repeated_note(parts["test"], train)) is not None:
         notes += (note,)
     return Splits(train, parts.get("validation"), parts["test"], notes)

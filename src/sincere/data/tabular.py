@@ -179,9 +179,9 @@ def _text_column(table: Table, others: Mapping[str, Numbers | None], settings: S
         raise InputError(
             f"a table holds text or arrays of numbers: got kind={settings.kind!r}, {table.path}. {TO_FOLDERS}"
         )
-    named = ", ".join(map(repr, others))
     if settings.kind == "array":
         return None
+    named = ", ".join(map(repr, others))
     if settings.input_column is not None:
         if settings.input_column not in others:
             raise InputError(
@@ -190,22 +190,23 @@ def _text_column(table: Table, others: Mapping[str, Numbers | None], settings: S
         return settings.input_column
     beside = [name for name in others if not _counts_rows(table, name)] or list(others)
     words = [name for name in beside if others[name] is None]
-    numbers_meant = settings.kind is None and len(words) < len(beside)  # then single words are of a category
+    # A column of single words beside columns of numbers is a category among features, unless text was asked for.
+    are_features = settings.kind is None and len(words) < len(beside)
     usual = _usual_text(table, words)
-    if usual is not None and (not numbers_meant or _is_prose(table, usual)):
+    if usual is not None and (not are_features or _is_prose(table, usual)):
         return usual
     if settings.kind is None and words and all(COMMA.fullmatch(str(table.columns[name][0]).strip()) for name in words):
-        raise InputError(_not_a_number(table, words[0]))
+        raise InputError(_not_a_number(table, words[0]))  # a decimal comma makes no words of numbers
     if len(beside) == 1 and (words or settings.kind == "text"):
         return beside[0]
     if settings.kind == "text" and len(words) == 1:
         return words[0]
-    if not numbers_meant:
-        raise InputError(
-            f"{table.path} must have one column of text, named {', '.join(TEXT_NAMES)}: it has {named}. "
-            "Name it: input_column='…'. To learn from several, join them in one column first."
-        )
-    return None
+    if are_features:
+        return None
+    raise InputError(
+        f"{table.path} must have one column of text, named {', '.join(TEXT_NAMES)}: it has {named}. "
+        "Name it: input_column='…'. To learn from several, join them in one column first."
+    )
 
 
 def _usual_text(table: Table, words: Sequence[str]) -> str | None:

@@ -152,7 +152,7 @@ def first_values(rows: Tensor, most: int = 6) -> tuple[str, ...]:
 
 @contextmanager
 def untuned() -> Iterator[None]:
-    """Without cuDNN's search for the fastest algorithms, which takes longer than what it is for.
+    """Without cuDNN's search for the fastest algorithms, which takes longer here than what it would save.
 
     Training asks for it. The few batches of an embedding, in two or three sizes, are through before the search is.
     """

@@ -216,9 +216,8 @@ def without_starting_weights(encoder: str, options: Mapping[str, Any]) -> dict[s
     library, _, name = encoder.partition(":")
     if library == "timm":
         return {option: value for option, value in options.items() if option not in ("pretrained", "checkpoint_path")}
-    if library != "torchvision" or not (options.get("weights") or options.get("pretrained")):
+    if library != "torchvision" or not options.get("weights"):
         return dict(options)
-    options = {option: value for option, value in options.items() if option != "pretrained"}  # in runs of before
     # These two prepare their inputs in another way if they have torchvision's weights.
     way = {"transform_input": True} if name.lower() in ("googlenet", "inception_v3") else {}
     return {**way, **options, "weights": None}

@@ -24,20 +24,20 @@ WARMUP = 0.05  # share of all steps over which the learning rate rises
 
 @dataclass(frozen=True)
 class FitOptions:
-    """What the estimators' parameters of the same names mean."""
+    """The estimators' parameters of the same names."""
 
-    loss: LossName = "sincere"
-    temperature: float = 0.1
-    dim: int = 64
-    width: int = 256
-    depth: int = 3
-    views: int = 2
-    noise: float = 0.1
-    mask: float = 0.05
-    epochs: int = 50
-    batch_size: int = 256
-    learning_rate: float = 0.003
-    weight_decay: float = 0.01
+    loss: LossName
+    temperature: float
+    dim: int
+    width: int
+    depth: int
+    views: int
+    noise: float
+    mask: float
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    weight_decay: float
 
     def __post_init__(self) -> None:
         check_choice("loss", self.loss, get_args(LossName))
@@ -59,7 +59,7 @@ class FitOptions:
 
 
 @gradients_on()
-def fit_model(rows: Tensor, labels: Tensor, options: FitOptions, *, seed: int, show: Show = "off") -> EmbeddingModel:
+def fit_model(rows: Tensor, labels: Tensor, options: FitOptions, *, seed: int, show: Show) -> EmbeddingModel:
     """Train an MLP and its head on standardised rows (n, features), on their device."""
     device, features = rows.device, rows.shape[1]
     generator = torch.Generator(device).manual_seed(seed)

@@ -18,6 +18,7 @@ from sincere.nearest.precision import full_precision
 
 Score: TypeAlias = Literal["nearest_mean", "knn"]
 PASSING = 0.95  # share of known samples that the threshold lets pass
+DRAWS_AT_ONCE = 64
 
 
 def out_of_class(
@@ -165,7 +166,7 @@ def _drawn(ranked: RankedScores, mine: int, others: int, *, draws: int, seed: in
     return torch.cat(parts)
 
 
-def _in_step(first: Iterator[Tensor], second: Iterator[Tensor], most: int = 64) -> Iterator[tuple[Tensor, Tensor]]:
+def _in_step(first: Iterator[Tensor], second: Iterator[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
     """Two streams of draws, whose pieces differ in length, cut into pieces of the same length."""
     held = [torch.empty(0, device="cpu"), torch.empty(0, device="cpu")]
     streams = (first, second)
@@ -176,6 +177,6 @@ def _in_step(first: Iterator[Tensor], second: Iterator[Tensor], most: int = 64) 
                 if piece is None:
                     return
                 held[place] = piece
-        step = min(held[0].shape[0], held[1].shape[0], most)
+        step = min(held[0].shape[0], held[1].shape[0], DRAWS_AT_ONCE)
         yield held[0][:step], held[1][:step]
         held = [one[step:] for one in held]

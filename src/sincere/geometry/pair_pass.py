@@ -78,7 +78,9 @@ def tiles(rows: Directions, *, within_only: bool = False, part: int = 0, parts: 
             yield Tile(block, other, cosines, scratch)
 
 
-@full_precision()  # around the threads too: the last of them to end must not keep what another has suspended
+# TF32 is one setting for all threads, and each thread of `_hear` puts back what it found. Off from here on, it is found
+# off by all of them; otherwise the last to end could leave it off for good.
+@full_precision()
 def listen(rows: Directions, listeners: Sequence[Listener], *, within_only: bool = False) -> None:
     """Show every tile to every listener.
 

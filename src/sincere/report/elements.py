@@ -40,12 +40,13 @@ def verdict_line(verdict: Verdict) -> str:
     )
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, most: int = MOST_ROWS) -> str:
+def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
     """A table that scrolls by itself where it is wide."""
     listed = list(rows)
     head = "".join(f'<th scope="col">{text(column)}</th>' for column in columns)
-    body = "".join("<tr>" + "".join(_cell(cell) for cell in row) + "</tr>" for row in listed[:most])
-    more = f"<p class='note'>{len(listed) - most:,} more rows are in the CSV.</p>" if len(listed) > most else ""
+    body = "".join("<tr>" + "".join(_cell(cell) for cell in row) + "</tr>" for row in listed[:MOST_ROWS])
+    left = len(listed) - MOST_ROWS
+    more = f"<p class='note'>{left:,} more rows are in the CSV.</p>" if left > 0 else ""
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{more}'
 
 

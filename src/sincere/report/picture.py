@@ -23,6 +23,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Cell: TypeAlias = str | int | float | None
 DPI = 160
+LEGIBLE_NAMES = 30  # of classes along an axis
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text
     "font.family": "DejaVu Sans",
@@ -122,12 +123,12 @@ def needs_lab(module: str) -> Any:
     return bring(module, extra="lab", purpose="a report")
 
 
-def heat_ticks(axes: "Axes", names: Sequence[str], *, most: int = 30) -> None:
-    """Class names on both axes of a matrix; none where they could not be read."""
+def heat_ticks(axes: "Axes", names: Sequence[str]) -> None:
+    """Class names on both axes of a matrix; none where there are too many to be read."""
     axes.grid(visible=False)
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)
-    if len(names) > most:
+    if len(names) > LEGIBLE_NAMES:
         axes.set_xticks([])
         axes.set_yticks([])
         return
@@ -135,9 +136,10 @@ def heat_ticks(axes: "Axes", names: Sequence[str], *, most: int = 30) -> None:
     size = 9.0 if len(names) <= 12 else 6.5
     slanted = max(map(len, shown)) > 3
     axes.set_xticks(range(len(names)), shown, fontsize=size, rotation=60 if slanted else 0)
-    for label in axes.get_xticklabels() if slanted else ():
-        label.set_horizontalalignment("right")
-        label.set_rotation_mode("anchor")
+    if slanted:
+        for label in axes.get_xticklabels():
+            label.set_horizontalalignment("right")
+            label.set_rotation_mode("anchor")
     axes.set_yticks(range(len(names)), shown, fontsize=size)
 
 

@@ -18,7 +18,7 @@ NEIGHBOURS = 10  # by which a map is judged
 SEED = 0
 SAME = 1e-6  # unit vectors of float32 that differ by less in every entry are one point but for rounding
 ISLAND = 3.0  # times as far as the nearest third of a class reaches
-STEPS = 500  # half of scikit-learn's: the islands stand by then, and every run of a report needs its map
+STEPS = 500  # half of scikit-learn's: the islands have formed by then, and a report makes a map of every run
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +32,10 @@ class Projection:
 
 
 def island_of(points: Any) -> Any:
-    """The points of a class (n, d) around the place where a third of them lies closest together: its name belongs
-    there. Where a class lies in several places, the middle of all of them is none of these."""
+    """Of the points of a class (n, d), those around the place where a third of them lies closest together.
+
+    The name of the class belongs there: the mean of a class that lies in several places may lie in none of them.
+    """
     apart = torch.cdist(*2 * (torch.from_numpy(points),)).numpy()
     third = -(-len(points) // 3)
     reach = np.partition(apart, third - 1, axis=1)[:, third - 1]  # the distance to the last of the nearest third

@@ -46,7 +46,7 @@ def signed(value: float, digits: int = 2) -> str:
     return text.replace("-", "−") if float(text) else text.lstrip("-")
 
 
-def some(names: Sequence[str], most: int = 3) -> str:
-    """The first few names, and how many more."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def some(names: Sequence[str]) -> str:
+    """The first three names, and how many more."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more

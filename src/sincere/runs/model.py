@@ -35,7 +35,7 @@ def load_weights(folder: RunFolder) -> dict[str, Tensor]:
 
 
 def checked_weights(folder: RunFolder) -> bytes:
-    """The file of weights, if it is the one that model.json describes; runs of before have no digest to go by."""
+    """The file of weights, if it is the one that model.json describes, where that still has a digest to go by."""
     content = file_content(folder.weights)
     check_no_pickle(content, folder.weights)
     known = read_json(folder.model).get(DIGEST) if folder.model.exists() else None

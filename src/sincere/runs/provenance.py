@@ -21,8 +21,8 @@ def provenance(*, seed: int) -> dict[str, Any]:
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": _command(),
         "seed": seed,
-        "commit": _commit(Path.cwd()),
-        "sincere_commit": _commit(Path(__file__).parent),
+        "commit": commit_around(Path.cwd()),
+        "sincere_commit": commit_around(Path(__file__).parent),
         "versions": _versions(),
         "hardware": hardware(),
     }
@@ -69,7 +69,7 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _commit(folder: Path) -> str | None:
+def commit_around(folder: Path) -> str | None:
     """The git commit that is checked out around `folder`, with "+" where files differ from it; None outside of git."""
     command = ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
     try:

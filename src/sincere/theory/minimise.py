@@ -14,7 +14,7 @@ from torch import Tensor
 from sincere.errors import OptionError
 
 CHUNK = 20  # iterations between two looks at the residual
-STALLED = 4  # looks without any decrease after which rounding has the last word
+STALLED = 4  # after so many looks without a decrease, what is left is rounding
 # torch's L-BFGS learns nothing from a step along which the gradient changes by less than 1e-10. Where a loss is
 # flat all steps are like that, and descent would crawl: so it is shown a loss this many times as steep.
 STEEPER = 1e8

@@ -64,9 +64,9 @@ def exponential(estimate: Estimate) -> Estimate:
     return Estimate(math.exp(estimate.value), math.exp(estimate.low), math.exp(estimate.high))
 
 
-def t_quantile(freedom: int, level: float = 0.975) -> float:
+def t_quantile(freedom: int) -> float:
     """Student's t: the quantile that makes a two-sided 95 % interval."""
-    return float(needs_scipy().t.ppf(level, freedom))
+    return float(needs_scipy().t.ppf(0.975, freedom))
 
 
 def needs_scipy() -> Any:

@@ -10,11 +10,11 @@ from typing import get_args
 import torch
 
 from sincere.checks import check_choice
-from sincere.data import LabelledData, Splits, open_data
+from sincere.data import Splits, open_data
 from sincere.defaults import gradients_on, usual_defaults
 from sincere.embeddings.embed import embed
 from sincere.runs import RunFolder, newest_checkpoint, newest_step, read_metrics, save_checkpoint, save_model
-from sincere.runs.folder import Split
+from sincere.runs.folder import SPLITS
 from sincere.runs.lock import only_here
 from sincere.runs.tensor_files import needs_safetensors
 from sincere.train.batches import EpochPlan
@@ -171,8 +171,9 @@ class Loop:
             *session.planner.notes,
             *notes_on_compute(session.config.compute, session.step.device),
         )
-        for note in dict.fromkeys(notes) if leader and not found else ():  # data and batches may say the same
-            telling.note(note)
+        if leader and not found:
+            for note in dict.fromkeys(notes):  # data and batches may say the same
+                telling.note(note)
         self.progress = build_progress(telling.show, length, done=self.position.step, leader=leader)
 
     def run(self, asked: Interruption) -> TrainedRun:
@@ -279,14 +280,10 @@ class Loop:
         if self.saved_step != self.position.step:
             self._save()
         if self.processes.leader:
-            splits: dict[Split, LabelledData | None] = {
-                "train": session.splits.train,
-                "validation": session.splits.validation,
-                "test": session.splits.test,
-            }
-            for name, part in splits.items() if self.config.save_embeddings else ():
-                if part is not None:
-                    embed(session.model, session.parts.views, part).save(self.folder.embeddings(name))
+            if self.config.save_embeddings:
+                for name in SPLITS:
+                    if (part := getattr(session.splits, name)) is not None:
+                        embed(session.model, session.parts.views, part).save(self.folder.embeddings(name))
             save_model(self.folder, session.description.to_json(), session.model.state_dict())
         self.processes.wait()
 

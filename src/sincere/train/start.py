@@ -90,26 +90,13 @@ def check_alike(config: TrainConfig, splits: Splits, processes: Processes) -> No
 def check_same_splits(record: dict[str, Any], given: dict[str, Any]) -> None:
     """A run goes on with the samples that it began with, and its accuracies are of the same ones: `given` as
     `describe_data` has it, `record` as the run keeps it."""
-    _check_same_training_data(record, given["fingerprint"])
-    _check_same_held_out(record, given["held_out_fingerprint"])
-
-
-def _check_same_training_data(record: dict[str, Any], fingerprint: str) -> None:
-    known = record.get("data", {}).get("fingerprint")
-    if known != fingerprint:
-        raise InputError(
-            "the training data must be what the run began with: its fingerprint differs "
-            f"({known} then, {fingerprint} now). Bring the data back, or start a new run."
-        )
-
-
-def _check_same_held_out(record: dict[str, Any], fingerprint: str) -> None:
-    known = record.get("data", {}).get("held_out_fingerprint", fingerprint)  # records of before have none
-    if known != fingerprint:
-        raise InputError(
-            "the validation and test data must be what the run began with: their fingerprint differs "
-            f"({known} then, {fingerprint} now). Bring the data back, or start a new run."
-        )
+    for name, which in (("fingerprint", "the training data"), ("held_out_fingerprint", "the validation and test data")):
+        known = record.get("data", {}).get(name)
+        if known != given[name]:
+            raise InputError(
+                f"{which} must be what the run began with: their fingerprint differs ({known} then, {given[name]} "
+                "now). Bring the data back, or start a new run."
+            )
 
 
 def check_empty(folder: RunFolder) -> None:

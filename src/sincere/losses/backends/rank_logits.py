@@ -21,11 +21,11 @@ EXACTLY = "donot_use_mm_for_euclid_dist"
 
 @dataclass(frozen=True)
 class Ranking:
-    """Whether contrasts at one distance are spared each other, what a distance is, and whether |s| ≤ 32 is known."""
+    """How contrasts are ranked by distance from the anchor, and what is known of their logits."""
 
-    spared: bool
-    power: float  # 1 or 2
-    bounded: bool
+    spared: bool  # do contrasts at the same distance not compete with each other
+    power: float  # of the norm that is the distance: 1 or 2
+    bounded: bool  # is |s| ≤ 32 known
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,17 @@ class Order:
     """Rows of contrasts (r, m), the farthest first."""
 
     contrasts: Tensor  # which contrast stands at each place
-    last: Tensor  # the last place of those that it competes with; 0 where there are none
+    last: Tensor  # it competes with all places up to this one; 0 where it competes with none
     counts: Tensor  # whether the mean is over it, too
 
 
 def order_of(relation: Relation, rows: slice | None, ranking: Ranking) -> Order:
-    """Of the anchors in `rows`; None: of all."""
+    """The order of the contrasts of each anchor in `rows`, or of every anchor."""
     own, others = relation.anchor if rows is None else relation.anchor[rows], relation.others(rows)
     distances = torch.cdist(own, relation.contrast, p=ranking.power, compute_mode=EXACTLY)
     nearness, contrasts = torch.where(others, -distances, torch.inf).sort(dim=1)  # what takes no part comes last
-    # Its equals, or what stands before the first of them.
+    # A contrast competes with everything up to the last at its own distance; where those are spared, up to the last
+    # that is strictly farther.
     last = torch.searchsorted(nearness, nearness, right=not ranking.spared) - 1
     return Order(contrasts, last.clamp(min=0), others.gather(1, contrasts) & (last >= 0))
 

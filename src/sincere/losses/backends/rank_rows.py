@@ -16,6 +16,6 @@ def rank_values(pairs: Pairs, *, spared: bool, power: float) -> tuple[Tensor, Te
     if backend == "dense":
         return values_of_logits(pairs.logits(), pairs.relation, None, ranking)
     contrasts = pairs.anchors if pairs.contrasts is None else pairs.contrasts
-    # torch.func does not take what forgets and computes again.
+    # torch.func cannot take the operators that forget the logits and compute them again.
     values = values_by_graph if transforms.are_active(pairs.anchors, contrasts) else tiled_values
     return values(pairs.anchors, contrasts, pairs.relation, ranking)

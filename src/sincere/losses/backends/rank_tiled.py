@@ -1,8 +1,8 @@
 """Rank-N-Contrast by blocks of rows, as operators of our own: the backward pass computes the logits again.
 
-The blocks leave nothing behind but their part of the result, which has its place beforehand. Whatever small things
-stay between large arrays that come and go keep the C library from using the room again, and a process grows with n².
-torch.compile takes the operators whole, whatever the number of rows.
+Each block writes its part of a result that was allocated beforehand, and keeps nothing else. Small tensors that stayed
+between the large ones of the blocks would keep the C library from reusing their memory, and a process would grow with
+n². torch.compile takes the operators whole, whatever the number of rows.
 """
 
 from typing import Any

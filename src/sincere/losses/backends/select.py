@@ -21,12 +21,12 @@ SMALL_FOR_KERNELS = 4096 * 4096
 WIDEST_FOR_KERNELS = 1024
 KERNEL_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 INTEGER_LABELS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-# Embeddings up to which a CPU is done soonest with everything at once, and its gradient by hand (small.py).
+# Up to this many embeddings a CPU is fastest with value and gradient computed together, by hand (small.py).
 WHOLE_ON_CPU = 896
 PLAIN_REDUCTIONS = ("mean", "mean_all", "sum")
-# Its exponential, too, is taken without care: e^(17 + 32 + 32) times 896 negatives is below float32's largest, 3.4e38.
+# small.py takes e^margin without guarding it: e^(17 + 32 + 32) times 896 negatives is below float32's largest, 3.4e38.
 LARGEST_MARGIN = 17.0
-# Looked up once: a graph that torch.compile traces may not ask.
+# Looked up once, since code that torch.compile traces cannot look for modules.
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 CAPABILITIES: dict[int | None, tuple[int, int]] = {}
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"

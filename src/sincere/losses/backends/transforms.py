@@ -16,8 +16,8 @@ TRACED = torch._C._TorchDispatchModeKey.PROXY
 
 
 def are_active(*inputs: Tensor) -> bool:
-    """Is this called inside torch.func's grad, vmap and the like, or in forward mode? What knows plain tensors and
-    one derivative alone asks first; torch.compile takes such functions by itself."""
+    """Is this called inside torch.func's grad, vmap and the like, or in forward mode? Code that can handle nothing but
+    plain tensors and a single derivative has to ask. torch.compile copes with such code by itself."""
     if torch.compiler.is_compiling():
         return False
     return bool(get_interpreter_stack()) or _has_tangent(*inputs)

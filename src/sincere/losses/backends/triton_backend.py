@@ -30,7 +30,7 @@ from sincere.losses.statistics import Statistic
 
 TO_BASE_2 = 1 / sqrt(LN2)
 NO_COLUMN = -1
-# Gradients of logits are some 1/n², below what float16 resolves: they travel times this, over their largest part.
+# Gradients of logits are about 1/n², too small for float16: divided by the largest and times this, they fit.
 FLOAT16_SCALE = 4096.0
 
 

@@ -201,7 +201,7 @@ def remember(plan: Plan, key: tuple[object, ...], program: Program) -> None:
 
 
 def backward_program(rows: Tensor, temperature: Tensor | float, plan: Plan, workspace: Tensor) -> Program:
-    """A program for the backward pass alone, where the one of the forward pass is not at hand."""
+    """The program for a backward pass that was not handed the one of its forward pass."""
     n, dim = rows.shape
     how = precision_that_filled(workspace, plan, n, dim, rows.dtype)
     key = (

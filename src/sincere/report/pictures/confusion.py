@@ -101,27 +101,33 @@ def _by_class(subject: Subject, counts: "np.ndarray") -> tuple[Grade, list[str]]
     A class of a few samples can be at 0 % by bad luck: such classes are judged together. A class that nobody could vote
     for is not judged.
     """
-    names, right, sizes = subject.evaluation.class_names, np.diag(counts), counts.sum(axis=1)
-    can = np.zeros(len(names), dtype=bool)
+    right, sizes = np.diag(counts), counts.sum(axis=1)
+    can = np.zeros(len(sizes), dtype=bool)
     can[subject.test.labels[subject.attainable].numpy()] = True
     many, few = np.nonzero(can & (sizes >= ENOUGH))[0], np.nonzero(can & (sizes < ENOUGH))[0]
-    together, ends = int(sizes[few].sum()), []
     shares = [float(right[c] / sizes[c]) for c in many]
+    ends = []
     if len(many):
-        place = int(np.argmin(shares))
-        even, only = ("even ", "") if shares[place] >= GOOD else ("", "only ")
-        share = f"{only}{percent(shares[place])} of its {sizes[many[place]]:,} samples"
-        hardest = f"{even}the hardest class, {names[many[place]]}, is right in {share}"
-        ends.append(f"every class of {ENOUGH} samples or more is right" if shares[place] == 1 else hardest)
-    if together >= ENOUGH:
-        shares.append(float(right[few].sum() / together))
+        hardest = int(np.argmin(shares))
+        name, samples = subject.evaluation.class_names[many[hardest]], sizes[many[hardest]]
+        ends.append(_of_the_hardest(name, samples, shares[hardest]))
     if len(few):
-        judged = percent(shares[-1]) if together >= ENOUGH else "too few to judge"
+        together, judged = int(sizes[few].sum()), "too few to judge"
+        if together >= ENOUGH:
+            shares.append(float(right[few].sum() / together))
+            judged = percent(shares[-1])
         who = f"{amount(len(few), 'class', 'classes')} of fewer than {ENOUGH} samples"
         who = f"{who} is" if len(few) == 1 else f"{who} are, taken together,"
         ends.append(f"{who} right in {right[few].sum():,} of {together:,} ({judged})")
     if hopeless := int(((sizes > 0) & ~can).sum()):
         none = f"{'has' if hopeless == 1 else 'have'} no {'other' if subject.alone else 'training'} sample"
         ends.append(f"{amount(hopeless, 'class', 'classes')} {none} and cannot be right")
-    lowest = min(shares, default=None)
-    return "open" if lowest is None else graded(-lowest, good=-GOOD, mixed=-MIXED), ends
+    return graded(-min(shares), good=-GOOD, mixed=-MIXED) if shares else "open", ends
+
+
+def _of_the_hardest(name: str, samples: int, share: float) -> str:
+    """On the class of which the least is right."""
+    if share == 1:
+        return f"every class of {ENOUGH} samples or more is right"
+    even, only = ("even ", "") if share >= GOOD else ("", "only ")
+    return f"{even}the hardest class, {name}, is right in {only}{percent(share)} of its {samples:,} samples"
