@@ -100,6 +100,7 @@ def told(new=Z, **options):
             ["ignored_as_negatives", 'targets="pairs"', "Drop"],
         ),
         (lambda: SF.soft_label(Z, torch.ones(6, 4), ignore_label=3), OptionError, ["ignore_label=3", "negative entry"]),
+        (lambda: SF.sincere(Z, HOT, ignore_label=255), OptionError, ["ignore_label=255", "multi-hot", "masked_fill"]),
         (lambda: SF.infonce(Z), InputError, ["two views", "(b, v, d)", "(6, 3)"]),
         (lambda: SF.infonce(Z, Z[:4]), InputError, ["own row", "at least 6", "(4, 3)"]),
         (lambda: SF.spread(Z, Y), InputError, ["two views", "(6, 3)"]),
@@ -218,6 +219,11 @@ def told(new=Z, **options):
         (lambda: SF.sincere(Z.view(3, 2, 3), Y), InputError, ["expected (3,)", "one label a sample", "2 views"]),
         (lambda: SF.soft_label(Z.view(3, 2, 3), HOT.float()), InputError, ["(3, classes)", "one label a sample"]),
         (lambda: sincere.LabelQueue(4, 3).enqueue(Z.view(3, 2, 3), Y), InputError, ["one label a sample"]),
+        (
+            lambda: SF.sincere(Z.view(3, 2, 3), Y.view(3, 2)),
+            InputError,
+            ["(3, 2)", "class numbers of views", "labels[:, 0]", ".bool() on multi-hot rows"],
+        ),
         (lambda: SF.soft_label(Z, HOT, positives="jaccard"), OptionError, ["multi-hot", "leave it out", "pairs"]),
         (lambda: sincere.SoftLabelLoss(positives="jaccard"), OptionError, ["multi-hot", "leave it out", "pairs"]),
         (lambda: told(method="means"), OptionError, ["method", "'class_means', 'knn'", "'means'"]),
@@ -298,6 +304,13 @@ def test_the_advice_about_labels_works():
         assert sincere.diagnose(Z, rows[:, 1].long()).class_counts == {0: 4, 1: 2}
     stacked, y = torch.randn(2, 6, 3), Y
     assert SF.sincere(stacked.transpose(0, 1), y).isfinite()
+    views, per_view = stacked.transpose(0, 1), torch.stack([y, y], dim=1)
+    assert torch.equal(SF.sincere(views, per_view[:, 0]), SF.sincere(views, y))
+    two_classes = torch.stack([y == 0, y > 0], dim=1)
+    assert torch.allclose(SF.sincere(views, two_classes), SF.sincere(views, (y > 0).long()))
+    unlabelled = torch.arange(6) == 4
+    marked = one_hot.int().masked_fill(unlabelled.unsqueeze(1), -1)
+    assert torch.allclose(SF.sincere(Z, marked), SF.sincere(Z[~unlabelled], Y[~unlabelled]))
 
 
 @pytest.mark.parametrize("labels", [Y[:5], torch.arange(4), HOT[:3], torch.zeros(2, 2, 2), torch.tensor(1)])

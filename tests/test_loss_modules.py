@@ -153,6 +153,12 @@ def test_repr_shows_what_was_given_and_what_only_this_loss_has():
     assert repr(sincere.SupConLoss(temperature=0.2)) == "SupConLoss(temperature=0.2, form='out')"
 
 
+def test_a_model_without_values_can_be_printed_with_its_loss():
+    with torch.device("meta"):
+        model = torch.nn.Sequential(torch.nn.Linear(3, 2), sincere.SINCERELoss(learnable_temperature=True))
+    assert "(1): SINCERELoss(temperature='learned')" in repr(model)
+
+
 OWN = {
     sincere.SupConLoss: {"form": "in"},
     sincere.EpsSupInfoNCELoss: {"epsilon": 0.7},

@@ -175,6 +175,11 @@ def check_labels(
             f"{name} of shape {shape_of(labels)} could be a column of class numbers or one multi-hot class: "
             "call .squeeze(1) on class numbers, .bool() on a multi-hot column."
         )
+    if labels.ndim == 2 and labels.shape[1] == views and labels.dtype != torch.bool:
+        raise InputError(
+            f"{name} of shape {shape_of(labels)} could be class numbers of views or multi-hot rows of {views} classes. "
+            f"Views share their sample's class: pass {name}[:, 0] of class numbers, call .bool() on multi-hot rows."
+        )
     if labels.is_floating_point() or labels.is_complex():
         fix = (
             "Call .long() on class numbers; numbers to be learned, as in regression, are for RankNContrastLoss."

@@ -135,7 +135,9 @@ class ContrastiveLoss(nn.Module):
 
     def extra_repr(self) -> str:
         shown: dict[str, Any] = {**self.options, **self.own_options}
-        if self.log_temperature is not None:
+        if self.log_temperature is not None and self.log_temperature.is_meta:  # has no value yet
+            shown["temperature"] = "learned"
+        elif self.log_temperature is not None:
             shown["temperature"] = f"{float(torch.as_tensor(self.temperature).detach()):.4g} (learned)"
         return ", ".join(f"{name}={value!r}" for name, value in shown.items())
 

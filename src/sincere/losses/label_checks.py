@@ -1,10 +1,19 @@
-"""Checks of labels that are not class numbers: probabilities of classes, and numbers."""
+"""Checks of labels that are not class numbers: several labels, probabilities of classes, and numbers."""
 
 import torch
 from torch import Tensor
 
 from sincere.checks import check_device, hint_about_views, shape_of
-from sincere.errors import InputError
+from sincere.errors import InputError, OptionError
+
+
+def check_no_class_ignored(ignore_label: int) -> None:
+    """In multi-hot labels no number is a class, so that a number from 0 up would be ignored itself, without a word."""
+    if ignore_label >= 0:
+        raise OptionError(
+            f"ignore_label={ignore_label} is a class number, and multi-hot labels hold none: mark unlabelled samples "
+            "by a negative entry in their row, labels.int().masked_fill(unlabelled.unsqueeze(1), -1). Drop the option."
+        )
 
 
 def check_probabilities(name: str, labels: object, of: str, embeddings: Tensor) -> None:

@@ -22,7 +22,7 @@ from sincere.losses.contrast_checks import (
     check_matrix,
 )
 from sincere.losses.gather import gather_rows, rank
-from sincere.losses.label_checks import check_numbers, check_probabilities
+from sincere.losses.label_checks import check_no_class_ignored, check_numbers, check_probabilities
 from sincere.losses.options import Settings
 from sincere.losses.relation import Kind, Relation
 from sincere.losses.similarity import inner_product_rows, unit_rows, zero_unless
@@ -218,6 +218,7 @@ def _relation(
         relation = Relation("classes", anchors.labels, contrast_labels, usable, labelled, offset)
         return balanced(relation, _common_type(anchors, contrasts)) if settings.class_balanced else relation
     refuse_class_balance(settings.class_balanced, "samples with several labels belong to no class alone")
+    check_no_class_ignored(settings.ignore_label)
     kind: Kind = "soft" if soft == "classes" else settings.positives
     dtype = _common_type(anchors, contrasts)
     membership = _label_directions if soft == "classes" else _label_sets

@@ -59,7 +59,7 @@ class Relation:
         rows = slice(None) if rows is None else rows  # no slice as a default: torch 2.11's compiler cannot trace one
         others = self.others(rows)
         if self.kind == "per_label":
-            weights = shared_label_shares(self.anchor[rows], self.contrast, others)
+            weights = shared_label_shares(self.anchor[rows], self.contrast, self.self_offset is not None)
         else:
             weights = _WEIGHTS[self.kind](self.anchor[rows], self.contrast)
         usable = others & self.labelled[rows].unsqueeze(1)
@@ -111,13 +111,14 @@ def jaccard_index(anchor: Tensor, contrast: Tensor) -> Tensor:
     return torch.where(shared > 0, shared / torch.where(union > 0, union, 1), 0)
 
 
-def shared_label_shares(anchor: Tensor, contrast: Tensor, others: Tensor) -> Tensor:
+def shared_label_shares(anchor: Tensor, contrast: Tensor, among_contrasts: bool) -> Tensor:
     """Σ 1/|P_l(t)| over the labels l that t and a share; P_l(t) are t's others that carry l.
 
-    So a weighted mean over P(t) is the mean, over t's labels, of the mean over the members of each.
+    So a weighted mean over P(t) is the mean, over t's labels, of the mean over the members of each. Contrasts that take
+    no part carry no label here, so |P_l(t)| is how many contrasts carry l, without t where t is `among_contrasts`.
     """
-    members = others.to(contrast.dtype) @ contrast
-    return torch.where(members > 0, anchor / members, 0) @ contrast.T
+    members = contrast.sum(dim=0) - (1 if among_contrasts else 0)
+    return (anchor / members.clamp(min=1)) @ contrast.T
 
 
 def label_similarity(anchor: Tensor, contrast: Tensor) -> Tensor:

@@ -33,8 +33,9 @@ def spread(
     members of one class apart on purpose, so that structure inside a class survives.
 
     Source: Chen et al., 2022, arXiv 2204.07596, L_spread = (1−α) L_attract + α L_repel.
-    Conventions: as :func:`sincere`, which it equals at α = 0. With positives="jaccard" the sum over P carries the same
-    weights as the first term.
+    Conventions: as :func:`sincere`, which it equals at α = 0. With positives="jaccard" or "per_label" the sum over P
+    carries the same weights as the first term; of "per_label" they sum to the number of the anchor's labels, so that
+    one label per sample gives a value α log|P| lower than class numbers do, with the same gradient.
     Differs from: the authors' code, whose released flag for leaving positives out of the denominator is inverted.
 
     Args:
