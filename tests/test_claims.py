@@ -235,6 +235,7 @@ def test_verdicts_follow_their_criteria():
     assert judged_closeness(unclear, [grows, grows], [near])[0] == "partly"
     assert judged_closeness(closer, [grows, flat], [near])[0] == "partly"
     assert judged_closeness(unclear, [flat, flat], [far])[0] == "not reproduced"
+    assert "takes all runs as independent: with 3 objectives" in judged_closeness(closer, [grows, grows], [near])[1]
     alike = {(loss, rate): measured(90.0, 89.0, 91.0) for loss in ("sincere", "supcon") for rate in RATES}
     worse = {key: measured(50.0, 45.0, 55.0) if key[1] >= 1 else found for key, found in alike.items()}
     assert judged_rates(alike)[0] == "partly"

@@ -397,6 +397,10 @@ def test_the_answer_on_similarities_reads_its_figures():
     )
     inside = [replace(one, rows=tuple(replace(row, norms=(0.2, 1.0)) for row in one.rows)) for one in found]
     assert "another one" in open_optimum.similarities_answer(inside)
+    words = open_optimum.settings_in_words([((15,) * 4, 3), ((40, 40, 8, 8), 3), ((15,) * 4, 8)])
+    assert (
+        words == "4 equal classes in 3 dimensions, 4 unequal classes in 3 dimensions, 4 equal classes in 8 dimensions"
+    )
     drawn(open_optimum._draw_similarities, found, {one.loss: one for one in found})
 
 
