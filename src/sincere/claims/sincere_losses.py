@@ -123,7 +123,7 @@ def figure_2(conditions: Conditions) -> Outcome:
     differences = (
         ("within", "SINCERE − SupCon within classes", "−0.06"),
         ("between", "SINCERE − SupCon between classes", "−0.11"),
-        ("between − within", "the second minus the first", "−0.05"),
+        ("between − within", "change between classes minus that within", "−0.05"),
     )
     measured = (
         *(
