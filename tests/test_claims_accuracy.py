@@ -1,4 +1,4 @@
-"""Claim 11 on classifiers that are made up: top-1 and top-5 are both judged, by intervals of their own answers."""
+"""Claims 11 and 28 on accuracies that are made up: top-1 and top-5 are both judged, and words follow the figures."""
 
 from types import SimpleNamespace
 
@@ -7,6 +7,7 @@ import pytest
 import scipy.stats
 import torch
 
+from sincere.claims import other_modalities
 from sincere.claims.objectives import Side, difference, over_samples
 from sincere.claims.record import Measured
 from sincere.claims.sincere_accuracy import judged_accuracies
@@ -63,3 +64,21 @@ def test_a_difference_in_the_top_5_is_a_difference():
     verdict, reason = judged_accuracies(both_none, [none, some])  # over seeds the interval is wider
     assert verdict == "reproduced"
     assert "Over test samples alone it does not" in reason
+
+
+@pytest.mark.parametrize(("least", "carry"), [(89.0, True), (50.1, True), (49.0, False), (1.3, False)])
+def test_losses_carry_over_only_where_they_do(least, carry):
+    accuracies = [
+        Measured(f"{name}, top-1 %", low + 1, low, low + 2)
+        for name, low in (
+            ("text SINCERE", 95.0),
+            ("text SupCon", least),
+            ("sound SINCERE", 95.0),
+            ("sound SupCon", 95.0),
+        )
+    ]
+    changes = [Measured("text SINCERE − SupCon", 0.1, -0.5, 0.7), Measured("sound SINCERE − SupCon", 0.9, 0.2, 1.6)]
+    told = other_modalities.answer(changes, accuracies)
+    assert told.startswith("The losses carry over: SINCERE reaches 96 % on text and 96 % on sound.") == carry
+    assert ("do not carry over everywhere" in told) == (not carry)
+    assert "0.1 points on text, no difference shown; 0.9 points on sound, a difference" in told
