@@ -26,9 +26,11 @@ INTRODUCTION = """# The papers' claims, one by one
 its interval and n, and a verdict by criteria that the result states. Each claim has up to three forms. The quick form
 needs two cores and about three minutes; where the paper trains on CIFAR, it trains on scikit-learn's digits. `--fast`
 trains on the real CIFAR images with the paper's settings, but a short network, 40 epochs and three seeds, in less
-than a minute of a GPU a run. `--full` has the paper's data and sizes. The page shows the largest form that was run,
-and below it the fast one where there is a larger one: a claim that holds on CIFAR need not hold on digits or after 40
-epochs, nor the other way round. Questions that the papers leave open are *answered*, not reproduced.
+than a minute of a GPU a run. `--full` has the paper's data and sizes, apart from a ResNet-18 for the SINCERE paper's
+ResNet-50, a fifth of the steps of claims 21 and 22, and points where claim 23 is not given images; each result says
+what was run. The page shows the largest form that was run, and below it the fast one where there is a larger one: a
+claim that holds on CIFAR need not hold on digits or after 40 epochs, nor the other way round. Questions that the papers
+leave open are *answered*, not reproduced.
 
 The table has the one or two figures that say most about each claim, with their 95 % intervals, beside the paper's for
 the same. All others, and the criteria of the verdict, are in the claim's section.

@@ -217,13 +217,17 @@ def test_verdicts_follow_their_criteria():
     )
     assert judged_positives(unclear, None)[0] == "not reproduced"
     both = [better, better]
-    assert judged_errors(both, both, [unclear, unclear], [1.0, 2.0])[0] == "reproduced"
-    assert (
-        judged_errors([better, unclear], both, [unclear, unclear], [1.0, 2.0])[0] == "partly"
-    )  # by one classifier alone
-    assert judged_errors(both, [unclear, better], [unclear, unclear], [1.0, 2.0])[0] == "partly"
-    assert judged_errors(both, both, [unclear, better], [1.0, 2.0])[0] == "partly"
-    assert judged_errors([unclear, unclear], [unclear, unclear], both, [-1.0, -1.0])[0] == "not reproduced"
+    alike = [[unclear] * 3] * 2
+    assert judged_errors(both, both, alike, [1.0, 2.0])[0] == "reproduced"
+    assert judged_errors([better, unclear], both, alike, [1.0, 2.0])[0] == "partly"  # by one classifier alone
+    assert judged_errors(both, [unclear, better], alike, [1.0, 2.0])[0] == "partly"
+    for place in range(3):  # whichever two differ without augmentation, by one classifier alone
+        apart = [better if pair == place else unclear for pair in range(3)]
+        verdict, words = judged_errors(both, both, [[unclear] * 3, apart], [1.0, 2.0])
+        assert verdict == "partly"
+        assert "zero in its interval: yes / no" in words
+    none = [unclear, unclear]
+    assert judged_errors(none, none, [[better] * 3] * 2, [-1.0, -1.0])[0] == "not reproduced"
     near, far = (Closeness("SupCon", True, 0, training, 0.2, 0.9, 3.0, 3.0) for training in (0.05, 0.3))
     closer, grows, flat = measured(-0.1, -0.15, -0.05), measured(0.5, 0.1, 0.8), measured(0.1, -0.1, 0.8)
     assert judged_closeness(closer, [grows, grows], [near])[0] == "reproduced"
@@ -231,6 +235,7 @@ def test_verdicts_follow_their_criteria():
     assert judged_closeness(unclear, [grows, grows], [near])[0] == "partly"
     assert judged_closeness(closer, [grows, flat], [near])[0] == "partly"
     assert judged_closeness(unclear, [flat, flat], [far])[0] == "not reproduced"
+    assert "takes all runs as independent: with 3 objectives" in judged_closeness(closer, [grows, grows], [near])[1]
     alike = {(loss, rate): measured(90.0, 89.0, 91.0) for loss in ("sincere", "supcon") for rate in RATES}
     worse = {key: measured(50.0, 45.0, 55.0) if key[1] >= 1 else found for key, found in alike.items()}
     assert judged_rates(alike)[0] == "partly"
@@ -240,7 +245,7 @@ def test_verdicts_follow_their_criteria():
 def test_a_figure_without_an_interval_settles_no_criterion_that_asks_for_one():
     """As from one seed: it is neither "the interval holds zero" nor "the interval ends below"."""
     alone, better = Measured("difference", 0.0), measured(1.0, 0.5, 1.5)
-    both, single = [better, better], [alone, alone]
+    both, single = [better, better], [[alone] * 3] * 2
     assert "zero in its interval: no / no" in judged_errors(both, both, single, [1.0, 1.0])[1]
     assert (
         "over the whole interval: no / no"

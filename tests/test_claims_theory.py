@@ -311,10 +311,13 @@ def test_random_labels_are_judged_by_curvature():
     run = theory.random_labels(random_labels.LOSSES, **few)
     up, level, down = Estimate(5, 1, 9), Estimate(0, -1, 1), Estimate(-5, -9, -1)
 
-    def bent(of_cross_entropy, of_supcon, optimizer="sgd"):
+    def bent(of_cross_entropy, of_supcon, optimizer="sgd", slopes=(up, up), samples=16):
         curvatures = {"cross_entropy": of_cross_entropy, "supcon": of_supcon, "sincere": up}
-        trends = tuple(replace(trend, curvature=curvatures[trend.loss]) for trend in run.trends)
-        return replace(run, optimizer=optimizer, trends=trends)
+        slope = {**dict(zip(("cross_entropy", "supcon"), slopes, strict=True)), "sincere": up}
+        trends = tuple(
+            replace(trend, slope=slope[trend.loss], curvature=curvatures[trend.loss]) for trend in run.trends
+        )
+        return replace(run, optimizer=optimizer, trends=trends, samples=samples)
 
     assert random_labels.judge_random_labels([bent(level, up)])[0] == "reproduced"
     assert random_labels.judge_random_labels([bent(down, up)])[0] == "partly"
@@ -322,6 +325,18 @@ def test_random_labels_are_judged_by_curvature():
     verdict, reason = random_labels.judge_random_labels([bent(level, up), bent(level, down, "adam")])
     assert verdict == "reproduced"  # the criterion is about SGD
     assert "growth slower than linear" in reason
+    verdict, reason = random_labels.judge_random_labels([bent(level, up, slopes=(level, up))])
+    assert verdict == "partly"  # as soon with random labels as with plain ones: that is no line upwards
+    assert "Steps of cross-entropy are not shown to grow." in reason
+    verdict, reason = random_labels.judge_random_labels([bent(level, up, slopes=(level, down))])
+    assert verdict == "not reproduced"
+    assert "Steps of SupCon are not shown to grow." in reason
+    verdict, reason = random_labels.judge_random_labels([bent(down, up), bent(level, up, samples=1024)])
+    assert verdict == "partly"
+    told = (
+        "slower than linear with 16 samples, no departure from a line with 1,024 samples; SupCon: faster than linear."
+    )
+    assert f"Cross-entropy: {told}" in reason  # not of the first alone
     drawn(random_labels._draw, [run, replace(run, optimizer="adam")])
 
 
@@ -382,6 +397,10 @@ def test_the_answer_on_similarities_reads_its_figures():
     )
     inside = [replace(one, rows=tuple(replace(row, norms=(0.2, 1.0)) for row in one.rows)) for one in found]
     assert "another one" in open_optimum.similarities_answer(inside)
+    words = open_optimum.settings_in_words([((15,) * 4, 3), ((40, 40, 8, 8), 3), ((15,) * 4, 8)])
+    assert (
+        words == "4 equal classes in 3 dimensions, 4 unequal classes in 3 dimensions, 4 equal classes in 8 dimensions"
+    )
     drawn(open_optimum._draw_similarities, found, {one.loss: one for one in found})
 
 

@@ -34,6 +34,7 @@ def test_mean_cosines_without_each_sample():
         pairs = similarity_by_class_pair(without(found, i))
         assert float(left_out["within"][place]) == pytest.approx(pairs.within, abs=1e-6)
         assert float(left_out["between"][place]) == pytest.approx(pairs.between, abs=1e-6)
+        assert float(left_out["between − within"][place]) == pytest.approx(pairs.between - pairs.within, abs=1e-6)
 
 
 @pytest.mark.parametrize("chosen", [0, 2, 3])
@@ -48,6 +49,10 @@ def test_separation_of_a_class_without_each_sample(chosen):
         counts = np.array(seen.between_by_class[chosen])
         middles = (np.array(seen.edges[1:]) + np.array(seen.edges[:-1])) / 2
         assert float(left_out["noise"][place]) == pytest.approx((counts * middles).sum() / counts.sum(), abs=1e-12)
+        for name, histogram in (("target", seen.within_by_class), ("noise", seen.between_by_class)):
+            cosines = np.repeat(middles, histogram[chosen])
+            assert float(left_out[name][place]) == pytest.approx(cosines.mean(), abs=1e-12)
+            assert float(left_out[f"{name} spread"][place]) == pytest.approx(cosines.std(), abs=1e-9)
 
 
 def test_the_interval_of_a_mean_is_the_textbooks():

@@ -179,8 +179,8 @@ def judge_cost(plan: Plan, found: Sequence[Cost]) -> tuple[Verdict, str]:
 
 
 def judge_exponents(seen: Mapping[str, Measured]) -> tuple[Verdict, str]:
-    """O(n²d) is a ceiling: smaller exponents fulfil it, as where exponentials cost more than products of few "
-    "dimensions."""
+    """O(n²d) is a ceiling: smaller exponents fulfil it, as where exponentials cost more than products of few
+    dimensions."""
     tests = {
         f"time grows with n by an estimated exponent of at most {2 + SLACK:g}": seen["n"].value <= 2 + SLACK,
         f"and with d of at most {1 + SLACK:g}": seen["d"].value <= 1 + SLACK,

@@ -115,7 +115,7 @@ def judged_closeness(
 ) -> tuple[Verdict, str]:
     """Near in every run, SupCon nearest, and a larger error farther away by every classifier; with augmentation."""
     near = all(one.training < NEAR for one in places if one.augmented)
-    return judged_by_all(
+    verdict, reason = judged_by_all(
         {
             f"with augmentation class means of training embeddings deviate by less than {NEAR} in every run": [near],
             "SupCon is closer than cross-entropy, over the whole interval": [wholly_below_zero(nearer)],
@@ -123,6 +123,10 @@ def judged_closeness(
                 *map(wholly_above_zero, correlations)
             ],
         }
+    )
+    return verdict, (
+        f"{reason} Runs of one objective lie close together, and the interval of a correlation takes all runs as "
+        f"independent: with {len(OBJECTIVES)} objectives it is narrower than it should be."
     )
 
 

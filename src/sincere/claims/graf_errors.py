@@ -26,13 +26,17 @@ if TYPE_CHECKING:
 # Error with and without augmentation, CIFAR-100, ResNet-18.
 PRINTED = {"cross-entropy": ("27.0", "41.8"), "fixed simplex": ("26.3", "41.3"), "SupCon": ("24.9", "41.5")}
 
+PAIRS = (("SupCon", "cross-entropy"), ("SupCon", "fixed simplex"), ("fixed simplex", "cross-entropy"))
+
 
 def errors(conditions: Conditions) -> Outcome:
     """By class means and by a linear probe: what does not depend on the classifier holds by both."""
     found = trained_objectives(conditions)
-    gains = [_gain(found, method, "cross-entropy", augmented=True, paper="2.1") for method in JUDGES]
-    against_simplex = [_gain(found, method, "fixed simplex", augmented=True, paper="1.4") for method in JUDGES]
-    without = [_gain(found, method, "cross-entropy", augmented=False, paper="0.3") for method in JUDGES]
+    gains, against_simplex = (
+        [_gain(found, method, "SupCon", other, augmented=True) for method in JUDGES]
+        for other in ("cross-entropy", "fixed simplex")
+    )
+    without = [[_gain(found, method, *pair, augmented=False) for pair in PAIRS] for method in JUDGES]
     helped = [
         min(difference(found.sides[name, True], found.sides[name, False], method).value for name in OBJECTIVES)
         for method in JUDGES
@@ -57,17 +61,24 @@ def errors(conditions: Conditions) -> Outcome:
         reason,
         f"{found.experiment.title}; all are judged by class means, as in the authors' script, and by a linear probe on "
         "frozen features",
-        (*gains, *against_simplex, *without, *(one for each in measured.values() for one in each)),
+        (
+            *gains,
+            *against_simplex,
+            *(one for each in zip(*without, strict=True) for one in each),
+            *(one for each in measured.values() for one in each),
+        ),
         tuple(rows),
         lambda figure: _draw_errors(figure, measured),
     )
 
 
-def _gain(found: Objectives, method: Method, other: str, *, augmented: bool, paper: str) -> Measured:
-    """SupCon's accuracy minus another's."""
-    gain = difference(found.sides["SupCon", augmented], found.sides[other, augmented], method, paper=paper)
+def _gain(found: Objectives, method: Method, name: str, other: str, *, augmented: bool) -> Measured:
+    """One objective's accuracy minus another's."""
+    printed, others = (float(PRINTED[which][0 if augmented else 1]) for which in (name, other))
+    paper = f"{others - printed:.1f}".replace("-", "−")
+    gain = difference(found.sides[name, augmented], found.sides[other, augmented], method, paper=paper)
     how = "with" if augmented else "without"
-    return replace(gain, what=f"{how} augmentation, SupCon − {other} by {JUDGES[method]}, points")
+    return replace(gain, what=f"{how} augmentation, {name} − {other} by {JUDGES[method]}, points")
 
 
 def _error(found: Objectives, name: str, augmented: bool, method: Method, *, printed: bool) -> Measured:
@@ -82,11 +93,15 @@ def _error(found: Objectives, name: str, augmented: bool, method: Method, *, pri
 
 
 def judged_errors(
-    gains: Sequence[Measured], against_simplex: Sequence[Measured], without: Sequence[Measured], helped: Sequence[float]
+    gains: Sequence[Measured],
+    against_simplex: Sequence[Measured],
+    without: Sequence[Sequence[Measured]],
+    helped: Sequence[float],
 ) -> tuple[Verdict, str]:
     """Better with augmentation, alike without, and augmentation helps everybody; by every classifier.
 
-    `helped`: what augmentation gave the objective that it gave least.
+    without: of each classifier the differences of every two objectives. helped: what augmentation gave the objective
+    that it gave least.
     """
     return judged_by_all(
         {
@@ -96,7 +111,9 @@ def judged_errors(
             "SupCon is better than a fixed simplex with augmentation, likewise": [
                 *map(wholly_above_zero, against_simplex)
             ],
-            "SupCon − cross-entropy without augmentation has zero in its interval": [*map(covers_zero, without)],
+            "without augmentation the difference of every two has zero in its interval": [
+                all(map(covers_zero, each)) for each in without
+            ],
             "augmentation helps all three": [least > 0 for least in helped],
         }
     )

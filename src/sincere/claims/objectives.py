@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from sincere.evaluate.bootstrap import percentile_interval, resampled_means
 from sincere.train import LossConfig, TrainConfig
 
 DRAWS = 1000  # of the bootstrap, as in the SINCERE paper
+Top: TypeAlias = Literal[1, 5]  # within how many of a classifier's first answers the right one has to be
 Settings: TypeAlias = Mapping[str, Any]  # what an objective changes of the plain configuration
 
 
@@ -27,8 +28,10 @@ class Side:
     runs: tuple[Trained, ...]
     evaluations: tuple[Evaluation, ...]
 
-    def correct(self, method: str) -> Tensor:
+    def correct(self, method: str, *, top: Top = 1) -> Tensor:
         """Right or wrong by seed and test sample, float64 (seeds, samples)."""
+        if top == 5:
+            return torch.tensor([found.classifier(method).in_top5 for found in self.evaluations]).double()
         return torch.stack([found.correct(method).double() for found in self.evaluations])
 
     def top1(self, method: str) -> list[float]:
@@ -61,20 +64,21 @@ def accuracy(side: Side, method: str, *, paper: str | None = None) -> Measured:
     return Measured(f"{side.title}, top-1 %", float(values.mean()), low, high, counted(side), paper)
 
 
-def difference(a: Side, b: Side, method: str, *, paper: str | None = None) -> Measured:
+def difference(a: Side, b: Side, method: str, *, paper: str | None = None, top: Top = 1) -> Measured:
     """The first minus the second in points, with the wider of two intervals: over test samples, paired, and over seeds.
 
     The losses differ, and not just these runs or these samples, where even the wider one leaves out zero.
     """
-    found = over_samples(a, b, method)
-    seeds = over_seeds(found.what, [x - y for x, y in zip(a.top1(method), b.top1(method), strict=True)])
+    found = over_samples(a, b, method, top=top)
+    by_seed = [(100 * side.correct(method, top=top).mean(dim=1)).tolist() for side in (a, b)]
+    seeds = over_seeds(found.what, [x - y for x, y in zip(*by_seed, strict=True)])
     wider = max((found, seeds), key=lambda one: (one.high or 0.0) - (one.low or 0.0))
     return replace(found, low=wider.low, high=wider.high, paper=paper)
 
 
-def over_samples(a: Side, b: Side, method: str) -> Measured:
+def over_samples(a: Side, b: Side, method: str, *, top: Top = 1) -> Measured:
     """The same with the interval over test samples alone: whether these runs differ, as the SINCERE paper asks."""
-    change = 100 * (a.correct(method) - b.correct(method)).mean(dim=0)
+    change = 100 * (a.correct(method, top=top) - b.correct(method, top=top)).mean(dim=0)
     low, high = percentile_interval(resampled_means(change.unsqueeze(1), draws=DRAWS, seed=0)[:, 0])
     return Measured(f"{a.title} − {b.title}, points", float(change.mean()), low, high, counted(a))
 

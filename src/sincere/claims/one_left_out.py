@@ -24,7 +24,8 @@ def with_jackknife(what: str, value: float, left_out: Tensor, *, paper: str | No
 
 
 def similarities_left_out(found: EmbeddingSet) -> dict[str, Tensor]:
-    """Mean cosine of all pairs within classes and of all between them, without each sample in turn: (n,) each."""
+    """Mean cosine of all pairs within classes and of all between them, without each sample in turn: (n,) each; and by
+    how much the second is above the first."""
     rows = directions_of(found)
     z, sizes = rows.rows.double(), rows.counts.double()
     sums = class_sums(rows.rows, rows.numbers, classes=rows.classes)
@@ -34,12 +35,12 @@ def similarities_left_out(found: EmbeddingSet) -> dict[str, Tensor]:
     pairs_within, pairs_between = float((size - 1).sum()) / 2, float((n - size).sum()) / 2
     within = (with_own.sum() / 2 - with_own) / (pairs_within - (size - 1))
     between = (with_others.sum() / 2 - with_others) / (pairs_between - (n - size))
-    return {"within": within, "between": between}
+    return {"within": within, "between": between, "between − within": between - within}
 
 
 def separation_left_out(found: EmbeddingSet, chosen: int) -> dict[str, Tensor]:
-    """Of one class: the mean cosine with other classes ("noise") and the overlap of target and noise, without each
-    sample in turn: (n,) each, from histograms."""
+    """Of one class: mean and deviation ("spread") of cosines with itself ("target") and with other classes ("noise"),
+    and the overlap of both, without each sample in turn: (n,) each, from histograms."""
     rows = directions_of(found)
     mine = rows.numbers == chosen
     members, others = rows.rows[mine], rows.rows[~mine]
@@ -51,7 +52,12 @@ def separation_left_out(found: EmbeddingSet, chosen: int) -> dict[str, Tensor]:
     noises = torch.cat([all_noise - noise, all_noise - of_others])
     p, q = (counts / counts.sum(dim=1, keepdim=True) for counts in (targets, noises))
     middles = (torch.arange(BINS, dtype=torch.float64) + 0.5) * 2 / BINS - 1
-    return {"noise": q @ middles, "overlap": torch.minimum(p, q).sum(dim=1)}
+    means = {"target": p @ middles, "noise": q @ middles}
+    spreads = {
+        f"{name} spread": (shares @ middles.square() - means[name].square()).clamp(min=0).sqrt()
+        for name, shares in (("target", p), ("noise", q))
+    }
+    return means | spreads | {"overlap": torch.minimum(p, q).sum(dim=1)}
 
 
 def _histograms(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:

@@ -33,9 +33,8 @@ def other_similarities(conditions: Conditions) -> Outcome:
     return Outcome(
         "answered",
         similarities_answer(found),
-        f"free points in 3 dimensions, τ = {found[0].temperature:g}: 4 equal classes, 4 unequal ones, and 6 equal "
-        f"ones; on "
-        f"the unit sphere, in the unit ball, and a simplex that is stretched; best of {starts} starts",
+        f"free points, τ = {found[0].temperature:g}: {settings_in_words(settings)}; on the unit sphere, in the unit "
+        f"ball, and a simplex that is stretched; best of {starts} starts",
         (
             Measured(
                 "largest difference of loss or gradient between similarities on the sphere",
@@ -53,6 +52,14 @@ def other_similarities(conditions: Conditions) -> Outcome:
         ),
         tuple(row for one in found for row in _similarity_rows(one)),
         lambda figure: _draw_similarities(figure, found, plain),
+    )
+
+
+def settings_in_words(settings: Sequence[tuple[tuple[int, ...], int]]) -> str:
+    """Classes and dimensions of each."""
+    return ", ".join(
+        f"{len(counts)} {'equal' if len(set(counts)) == 1 else 'unequal'} classes in {dim} dimensions"
+        for counts, dim in settings
     )
 
 
@@ -151,19 +158,15 @@ def _draw_similarities(
 def projection_head(conditions: Conditions) -> Outcome:
     """Features and outputs at the optimum behind no head, a linear one and an MLP."""
     starts = 10 if conditions.full else 3
-    found = [
-        projection_optimum(loss, dim=dim, starts=starts, seed=conditions.seed)
-        for loss in LOSSES
-        for dim in ((3, 2, 6) if conditions.full else (3, 2))
-    ]
+    dims = (3, 2, 6) if conditions.full else (3, 2)
+    found = [projection_optimum(loss, dim=dim, starts=starts, seed=conditions.seed) for loss in LOSSES for dim in dims]
     rows = [(one, row) for one in found for row in one.rows]
     return Outcome(
         "answered",
         projection_answer(found),
         f"free features of dimension {found[0].feature_dim}, 4 classes × {found[0].members}, a head that is trained "
-        f"with "
-        f"them, τ = {found[0].temperature:g}; output of 3 dimensions, and of 2, too few for a simplex; best of "
-        f"{starts} starts",
+        f"with them, τ = {found[0].temperature:g}; output of {' and '.join(str(dim) for dim in dims if dim > 2)} "
+        f"dimensions, and of 2, too few for a simplex; best of {starts} starts",
         tuple(
             Measured(f"{TITLES[one.loss]}, {row.head}: {name}", value)
             for one, row in rows

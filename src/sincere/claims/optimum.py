@@ -187,7 +187,7 @@ def cross_entropy_claim(conditions: Conditions) -> Outcome:
 
 
 def random_cross_entropies(classes: int, draws: int, seed: int) -> list[Elsewhere]:
-    """Features in the unit ball, three a class, near the class's weight or anywhere; weights of many lengths."""
+    """Features on the unit sphere, three a class, near the class's weight or anywhere; weights of many lengths."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.arange(classes).repeat_interleave(3)
     found = []

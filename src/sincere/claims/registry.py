@@ -24,12 +24,14 @@ from sincere.claims.set_loss import SET_LOSS
 from sincere.claims.sincere_accuracy import SINCERE_ACCURACY
 from sincere.claims.sincere_losses import SINCERE_LOSSES
 from sincere.claims.supcon_training import SUPCON_TRAINING
+from sincere.claims.target_and_noise import TARGET_AND_NOISE
 from sincere.errors import OptionError
 
 CLAIMS: tuple[Claim, ...] = tuple(
     sorted(
         (
             *SINCERE_LOSSES,
+            *TARGET_AND_NOISE,
             *SINCERE_ACCURACY,
             *CONFUSIONS,
             *SUPCON_TRAINING,
