@@ -99,9 +99,8 @@ def test_answer_names_what_differs_over_seeds():
     better = [replace(one, rare=one.rare + 5 + 0.1 * seed) for seed, one in enumerate(base)]
     unsteady = [replace(one, precision=one.precision + 3 * (seed - 1)) for seed, one in enumerate(base)]
     told = answer("digits", {PLAIN: base, "better": better, "unsteady": unsteady})
-    assert f"mean average precision 91 % with {PLAIN}; no way differs from it" in told
-    assert "rare labels 61 %" in told
-    assert "better 5.1 (4.852 to 5.348) points" in told
+    assert f"Digits, mean average precision of {PLAIN}: on all labels 91 %, no other way is shown to differ" in told
+    assert "on rare labels 61 %, points more or less: better 5.1 (4.852 to 5.348)." in told
     assert "unsteady" not in told
     figures = figures_of("digits", {PLAIN: base, CROSS_ENTROPY: better})
     assert [one.what for one in figures[:3]] == [

@@ -100,6 +100,7 @@ class Reading:
     jaccard: float  # labels in common with the nearest training sample
 
 
+UNNAMED = " Ways that are not named have an interval of the difference over seeds that holds 0."
 FIGURES = {"precision": "mean average precision", "rare": "the same of rare labels"}
 
 
@@ -182,7 +183,7 @@ def many_labels(conditions: Conditions) -> Outcome:
     ]
     return Outcome(
         "answered",
-        " ".join(answer(name, readings) for name, readings in read_of.items()),
+        " ".join(answer(name, readings) for name, readings in read_of.items()) + UNNAMED,
         f"{'; '.join(one.title for one in found)}; a linear classifier for each label, on test embeddings, and the "
         f"nearest training sample; {len(seeds)} seeds",
         tuple(figures),
@@ -209,18 +210,16 @@ def change(readings: Mapping[str, Sequence[Reading]], way: str, other: str, fiel
 
 
 def answer(name: str, readings: Mapping[str, Sequence[Reading]]) -> str:
-    """Against any shared label: which other ways are shown to be better or worse, of all labels and of the rare."""
+    """Which ways are shown to be better or worse than any shared label, on all labels and on the rare ones."""
     parts = []
-    for field, words in (("precision", "mean average precision"), ("rare", "that of rare labels")):
+    for field, words in (("precision", "all labels"), ("rare", "rare labels")):
         found = {way: change(readings, way, PLAIN, field) for way in readings if way != PLAIN}
         real = {way: one for way, one in found.items() if not covers_zero(one)}
-        told = [f"{way} {one} points" for way, one in sorted(real.items(), key=lambda item: -item[1].value)]
+        told = [f"{way} {one}" for way, one in sorted(real.items(), key=lambda item: -item[1].value)]
         base = fmean(getattr(one, field) for one in readings[PLAIN])
-        parts.append(
-            f"{words} {number(base)} % with {PLAIN}; " + ("; ".join(told) if told else "no way differs from it")
-        )
-    rest = "where a way is not named, its interval of the difference over seeds holds 0"
-    return f"On {name}: {'. And '.join(parts)} ({rest})."
+        beside = f"points more or less: {'; '.join(told)}" if told else "no other way is shown to differ"
+        parts.append(f"on {words} {number(base)} %, {beside}")
+    return f"{name.capitalize()}, mean average precision of {PLAIN}: {'; '.join(parts)}."
 
 
 def draw(figure: "Figure", read_of: Mapping[str, Mapping[str, Sequence[Reading]]]) -> None:
@@ -235,7 +234,7 @@ def draw(figure: "Figure", read_of: Mapping[str, Mapping[str, Sequence[Reading]]
                 axis.errorbar(one.value, place, xerr=reach, fmt="o", color=colour_of(way), capsize=3)
             axis.set_yticks(range(len(readings)), list(readings) if field == "precision" else [])
             axis.set_ylim(len(readings) - 0.5, -0.5)
-            axis.set_xlabel(f"{name}: {FIGURES[field]}, %")
+            axis.set(title=name, xlabel="mean average precision, %" if field == "precision" else "of rare labels, %")
 
 
 MANY_LABELS = (
