@@ -447,7 +447,7 @@ def test_recipes(runs):
         (("evaluate", "{}/absent"), "there is no folder"),
         (("evaluate", "{}/sincre"), "sincere'?"),
         (("evaluate", "{}/blobs.npz"), "must be the folder of a run: it is a file"),
-        (("compare", "{}/blobs.npz", "{}/blobs.npz"), "Embeddings are measured by sincere report"),
+        (("compare", "{}/blobs.npz", "{}/blobs.npz"), "blobs.npz, and several compared in one report"),
         (("evaluate", "{}"), "must be the folder of a run"),
         (("evaluate", "{}/sincere", "--methods", "knn,svm"), "'svm'"),
         (("evaluate", "{}/sincere", "--draws", "0"), "draws"),

@@ -79,9 +79,12 @@ def check_finished(folder: RunFolder) -> None:
     """Refuse what is no run, or has not come to its end."""
     if folder.path.is_file():
         whose = folder.path.suffix.lower() in (".npz", ".npy")
-        of_embeddings = f" Embeddings are measured by {command('report', folder.path)}." if whose else ""
+        measured_by = (
+            f" Embeddings are measured by {command('report', folder.path)}, and several compared in one report."
+        )
         raise InputError(
-            f"{folder.path} must be the folder of a run: it is a file. `sincere train` makes runs.{of_embeddings}"
+            f"{folder.path} must be the folder of a run: it is a file. `sincere train` makes runs."
+            f"{measured_by if whose else ''}"
         )
     if not folder.path.is_dir():
         raise InputError(f"there is no folder {folder.path}.{meant_beside(folder.path)}")
