@@ -1,6 +1,7 @@
 """A run's evaluation: from its saved embeddings, or from its model and data where none were saved."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from sincere.checks import meant_beside
@@ -8,6 +9,7 @@ from sincere.cli.hints import command
 from sincere.cli.output import say, working
 from sincere.cli.run_data import data_of
 from sincere.data import LabelledData, Splits
+from sincere.data.samples import listed
 from sincere.embeddings import EmbeddingSet, load
 from sincere.errors import InputError
 from sincere.evaluate import Evaluation, EvaluationOptions, evaluate
@@ -89,9 +91,19 @@ def check_finished(folder: RunFolder) -> None:
     if not folder.path.is_dir():
         raise InputError(f"there is no folder {folder.path}.{meant_beside(folder.path)}")
     if not folder.started:
-        raise InputError(f"{folder.path} must be the folder of a run: there is no {folder.config.name} in it.")
+        raise InputError(
+            f"{folder.path} must be the folder of a run: there is no {folder.config.name} in it.{_runs_in(folder.path)}"
+        )
     if not folder.finished:
         raise InputError(f"{folder.path} has not come to its end: {command('train', '--resume', folder.path)}")
+
+
+def _runs_in(folder: Path) -> str:
+    """The runs in a folder that is none itself, as `runs` is."""
+    with suppress(OSError):  # a folder that may not be read
+        inside = sorted(path for path in folder.iterdir() if RunFolder(path).started)
+        return f" Name one of those in it: {listed(inside, 5)}." if inside else ""
+    return ""
 
 
 def embedding_sets(
