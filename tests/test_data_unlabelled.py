@@ -112,8 +112,11 @@ def test_files_side_by_side_and_alone(tmp_path):
     assert one.inputs.unique().tolist() == [2]
     write_wav(tmp_path / "a.wav", np.arange(8))
     assert read_data(tmp_path / "a.wav", labels="optional")[0].kind == "sound"
-    with pytest.raises(InputError, match="no known suffix"):
+    with pytest.raises(InputError, match="one file, of no class"):
         read_data(tmp_path / "a.wav")
+    (tmp_path / "a.mp3").write_bytes(b"ID3")
+    with pytest.raises(InputError, match=r"a\.mp3 is of a form that is not read here.*ffmpeg"):
+        read_data(tmp_path / "a.mp3", labels="optional")
 
 
 def test_nobody_trains_on_samples_without_a_class(tmp_path):

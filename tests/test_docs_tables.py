@@ -152,6 +152,14 @@ def test_recipes():
         assert name.strip("`") in {*RECIPES, "NAME"}, name
 
 
+@pytest.mark.parametrize("name", ["quickstart.md", "evaluation.md"])
+def test_no_printed_table_has_a_top_5_of_fewer_than_five_neighbours(name):
+    """`evaluate` prints a dash there, because fewer than five classes can get a vote."""
+    tables = re.findall(r"^k-NN \(k = (\d+)\)  .*  +(\S+)$", (ROOT / "docs" / name).read_text(), flags=re.MULTILINE)
+    assert tables
+    assert {last for k, last in tables if int(k) < 5} == {"–"}
+
+
 def test_every_benchmark_is_in_the_list():
     """Files that cannot be run by themselves are parts of others."""
     programs = {file.stem for file in (ROOT / "benchmarks").glob("*.py") if "__main__" in file.read_text()}

@@ -211,13 +211,15 @@ def test_names_of_files_may_be_in_capitals(tmp_path):
 def test_files_that_are_something_else(tmp_path):
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 and no more")
     (tmp_path / "text.csv").write_text("1,2")
+    torch.save(torch.eye(3), tmp_path / "theirs.pt")
     np.savez(tmp_path / "other.npz", weights=np.zeros(3))
     np.savez(tmp_path / "unlabelled.npz", x=np.zeros((3, 2)))
     for name, message in (
         ("broken.npz", "cannot be read"),
         ("text.csv", r"\.npz or an \.npy"),
+        ("theirs.pt", r"theirs\.pt\. Save arrays called embeddings and labels by numpy\.savez\."),
         ("other.npz", "must hold embeddings .*it holds weights"),
-        ("unlabelled.npz", "must hold labels .*it holds x"),
+        ("unlabelled.npz", "must hold labels .*it holds x.*in a file of their own, labels=…"),
         ("missing.npz", "there is no file"),
     ):
         with pytest.raises(InputError, match=message):

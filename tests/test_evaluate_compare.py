@@ -9,6 +9,7 @@ import torch
 from scipy import stats
 
 from evaluated import EVERYTHING, made, with_correct
+from sincere.embeddings import EmbeddingSet
 from sincere.errors import InputError, OptionError
 from sincere.evaluate import Evaluation, EvaluationOptions, compare, corrected_together, evaluate
 from sincere.evaluate.comparison import balancing_weights, per_sample
@@ -296,3 +297,13 @@ def test_a_list_of_evaluations_is_to_be_unpacked(found):
         compare([found, found])
     with pytest.raises(InputError, match=r"two evaluations or more: got 1\.$"):
         compare(found)
+
+
+def test_embeddings_are_to_be_evaluated_before_they_are_compared(found):
+    """It was an error of torch's about sizes, from inside the comparison of labels."""
+    embeddings = EmbeddingSet.from_arrays(np.eye(4), [0, 0, 1, 1])
+    for pair in ((embeddings, embeddings), (found, embeddings)):
+        with pytest.raises(InputError, match=r"takes evaluations.*evaluate\(train, test\).*got EmbeddingSet"):
+            compare(*pair)
+    with pytest.raises(InputError, match="got list"):
+        compare([found], [found])

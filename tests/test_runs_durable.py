@@ -307,15 +307,16 @@ def test_a_refused_write_says_why_and_how_much_room_there_is(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
+    ("size", "error", "words"),
     [
-        (OSError(errno.EDQUOT, "Disk quota exceeded"), r"a: Disk quota exceeded\. It needs 2\.0 MB, and .* make room"),
-        (OSError("it does not answer"), r"a: it does not answer\. What was there before is intact: mend that"),
+        (2_000_000, OSError(errno.EDQUOT, "Disk quota exceeded"), r"exceeded\. It needs 2\.0 MB, and .* make room"),
+        (700, OSError(errno.EDQUOT, "Disk quota exceeded"), r"exceeded\. It needs 700 bytes, and .* make room"),
+        (9, OSError("it does not answer"), r"a: it does not answer\. What was there before is intact: mend that"),
     ],
-    ids=["quota", "an error without a number"],
+    ids=["quota", "quota for a small file", "an error without a number"],
 )
-def test_other_reasons_why_a_write_is_refused(tmp_path, error, words):
-    with pytest.raises(WriteError, match=words), replaced(tmp_path / "a", 2_000_000):
+def test_other_reasons_why_a_write_is_refused(tmp_path, size, error, words):
+    with pytest.raises(WriteError, match=words), replaced(tmp_path / "a", size):
         raise error
 
 
@@ -328,7 +329,7 @@ def test_the_room_on_a_disk_is_told_where_the_folder_could_not_be_made(tmp_path,
     monkeypatch.setattr(os, "mkdir", full)
     with pytest.raises(WriteError, match="No space left on device") as refused:
         save_checkpoint(tmp_path / "none" / "checkpoint", 1, {}, {})
-    _, free = re.findall(r"([\d,.]+) MB", str(refused.value))
+    (free,) = re.findall(r"([\d,.]+) MB", str(refused.value))
     assert float(free.replace(",", "")) == pytest.approx(shutil.disk_usage(tmp_path).free / 1e6, rel=0.02)
 
 

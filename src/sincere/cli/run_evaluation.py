@@ -1,6 +1,7 @@
 """A run's evaluation: from its saved embeddings, or from its model and data where none were saved."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from sincere.checks import meant_beside
@@ -8,6 +9,7 @@ from sincere.cli.hints import command
 from sincere.cli.output import say, working
 from sincere.cli.run_data import data_of
 from sincere.data import LabelledData, Splits
+from sincere.data.samples import listed
 from sincere.embeddings import EmbeddingSet, load
 from sincere.errors import InputError
 from sincere.evaluate import Evaluation, EvaluationOptions, evaluate
@@ -79,16 +81,29 @@ def check_finished(folder: RunFolder) -> None:
     """Refuse what is no run, or has not come to its end."""
     if folder.path.is_file():
         whose = folder.path.suffix.lower() in (".npz", ".npy")
-        of_embeddings = f" Embeddings are measured by {command('report', folder.path)}." if whose else ""
+        measured_by = (
+            f" Embeddings are measured by {command('report', folder.path)}, and several compared in one report."
+        )
         raise InputError(
-            f"{folder.path} must be the folder of a run: it is a file. `sincere train` makes runs.{of_embeddings}"
+            f"{folder.path} must be the folder of a run: it is a file. `sincere train` makes runs."
+            f"{measured_by if whose else ''}"
         )
     if not folder.path.is_dir():
         raise InputError(f"there is no folder {folder.path}.{meant_beside(folder.path)}")
     if not folder.started:
-        raise InputError(f"{folder.path} must be the folder of a run: there is no {folder.config.name} in it.")
+        raise InputError(
+            f"{folder.path} must be the folder of a run: there is no {folder.config.name} in it.{_runs_in(folder.path)}"
+        )
     if not folder.finished:
         raise InputError(f"{folder.path} has not come to its end: {command('train', '--resume', folder.path)}")
+
+
+def _runs_in(folder: Path) -> str:
+    """The runs in a folder that is none itself, as `runs` is."""
+    with suppress(OSError):  # a folder that may not be read
+        inside = sorted(path for path in folder.iterdir() if RunFolder(path).started)
+        return f" Name one of those in it: {listed(inside, 5)}." if inside else ""
+    return ""
 
 
 def embedding_sets(

@@ -58,6 +58,18 @@ def read_class_folders(folder: Path, settings: Settings) -> Found:
     return Found(folder.name, SAMPLES[kind](tuple(paths), classes), notes=tuple(notes))
 
 
+def hint_about_file(path: Path) -> str:
+    """What to do with a file that is no data by itself, but would be among others; empty where it would not."""
+    for kind, forms in OTHER.items():
+        if path.suffix.lower() in forms:
+            return f"is of a form that is not read here. To use such files, {CONVERT[kind]}"
+    if any(_is_of(kind, path) for kind in SUFFIXES):
+        return (
+            "is one file, of no class: sort such files into a folder with a sub-folder per class, and name that folder"
+        )
+    return ""
+
+
 def read_one_file(path: Path) -> Found | None:
     """A single image or WAV file, of no class; None where it is neither."""
     note = f"{path} is read alone and so has no class: it is of one class, {UNLABELLED!r}."

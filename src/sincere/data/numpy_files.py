@@ -32,10 +32,11 @@ def load_arrays(path: Path) -> Array | dict[str, Array]:
                 f"{path} must hold arrays of numbers or text: one holds Python objects, which are never loaded. Save "
                 "texts of pandas as labels.astype(str), numbers as values.astype(float)."
             ) from error
+        advice = "It may be incomplete: copy or save it again"
         if "allow_pickle" in reason:  # how to load it all the same, which is not what we want to tell
             reason = "it holds pickled objects, or is no such file at all"
+            advice = "Save arrays of numbers or text"
         raise InputError(
-            f"{path} cannot be read: {reason}. Arrays must hold numbers or text; pickled Python objects are never "
-            "loaded."
+            f"{path} cannot be read: {reason}. {advice}; pickled Python objects are never loaded."
         ) from error
     return {key: member for key, member in members.items() if isinstance(member, np.ndarray)}  # and no other files

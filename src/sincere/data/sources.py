@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sincere.checks import meant_beside
 from sincere.data.arrays import read_npy, read_npz
 from sincere.data.cifar import CIFAR10, CIFAR100, Edition, edition_of_archive, edition_of_folder, read_cifar
-from sincere.data.class_folders import read_class_folders, read_one_file
+from sincere.data.class_folders import hint_about_file, read_class_folders, read_one_file
 from sincere.data.digits import read_digits
 from sincere.data.idx import image_files, read_idx_folder
 from sincere.data.options import Settings
@@ -31,6 +31,12 @@ SOURCES = (
     "digits, cifar10:PATH, cifar100:PATH, trec:PATH, torchvision:NAME:ROOT, a folder (a sub-folder per class; IDX "
     "files; train.csv and test.csv), or a file (.npz, .npy, .csv, .tsv, .jsonl, .parquet, .label)"
 )
+
+ELSEWHERE = {
+    (".tar.gz", ".tgz"): "For CIFAR's archives write cifar10:PATH or cifar100:PATH.",
+    (".xlsx", ".xls", ".ods"): "Save the table as .csv.",
+    (".json",): "Save a table as a .jsonl, one JSON object a line.",
+}
 
 
 class Reader(NamedTuple):
@@ -190,7 +196,7 @@ def _find_in_table(path: Path, settings: Settings) -> Found:
 def _find_one_file(path: Path, settings: Settings) -> Found:
     if settings.labels == "optional" and (found := read_one_file(path)) is not None:
         return found
-    hint = (
-        " For CIFAR's archives write cifar10:PATH or cifar100:PATH." if path.name.endswith((".tar.gz", ".tgz")) else ""
-    )
-    raise InputError(f"data must be {SOURCES}: {path} has no known suffix.{hint}")
+    if hint := hint_about_file(path):
+        raise InputError(f"{path} {hint}.")
+    advice = next((f" {words}" for suffixes, words in ELSEWHERE.items() if path.name.lower().endswith(suffixes)), "")
+    raise InputError(f"data must be {SOURCES}: {path} has no known suffix.{advice}")

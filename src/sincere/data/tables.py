@@ -94,12 +94,18 @@ def _csv_rows(file: TextIO, delimiter: str, path: Path) -> Iterator[tuple[int, l
     """
     reader = csv.reader(file, delimiter=delimiter, strict=True)
     usual = csv.field_size_limit(LONGEST_FIELD)
+    begun = 1  # where a row begins: of one that a mark keeps open to the end of the file, only that tells the place
     try:
         for row in reader:
             if any(field.strip() for field in row):
                 yield reader.line_num, row
+            begun = reader.line_num + 1
     except csv.Error as error:
-        raise InputError(f"{path} cannot be read as CSV near line {reader.line_num}: {error}.") from error
+        raise InputError(
+            f"{path} cannot be read as CSV: in the row that begins in line {begun}, a quotation mark opens a field and "
+            f"does not close it ({error}). If the mark belongs to the text, quote the field and write it twice; "
+            "otherwise close it."
+        ) from error
     finally:
         csv.field_size_limit(usual)
 

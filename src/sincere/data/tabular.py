@@ -112,7 +112,8 @@ def _label_column(table: Table, settings: Settings) -> str | None:
         return None
     if column is None:
         expected = f"a column {wanted!r}" if wanted else f"a label column, named {', '.join(LABEL_NAMES)}"
-        or_data = " If its first line is data, put names above it." if any(map(_is_like_data, columns)) else ""
+        is_like_data = any(_is_like_data(name) or name in values for name, values in table.columns.items())
+        or_data = " If its first line is data, put names above it." if is_like_data else ""
         raise InputError(
             f"{table.path} must have {expected}: its columns are {listed([repr(name) for name in columns])}. "
             f"Name the one with the classes: label_column='…'.{or_data}"

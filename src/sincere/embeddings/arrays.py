@@ -48,7 +48,8 @@ def read_arrays(path: Path, labels: Path | None) -> Arrays:
     label_key = _first(found, LABELS)
     if key is None or (label_key is None and labels is None):
         wanted = "embeddings (also x, features)" if key is None else "labels (also y)"
-        raise InputError(f"{path} must hold {wanted}: it holds {', '.join(found) or 'nothing'}.")
+        apart = "" if key is None else " Save them with it, or name them in a file of their own, labels=…."
+        raise InputError(f"{path} must hold {wanted}: it holds {', '.join(found) or 'nothing'}.{apart}")
     return Arrays(
         embeddings=found[key],
         labels=_read_labels(labels) if labels is not None else found[str(label_key)],
@@ -158,7 +159,10 @@ def _open(path: Path) -> Array | dict[str, Array]:
     if not path.exists():
         raise InputError(f"there is no file {path}.")
     if not is_numpy_file(path):
-        raise InputError(f"embeddings must lie in an .npz or an .npy file: got {path}.")
+        raise InputError(
+            f"embeddings must lie in an .npz or an .npy file: got {path}. Save arrays called embeddings and labels by "
+            "numpy.savez."
+        )
     return load_arrays(path)
 
 

@@ -220,6 +220,11 @@ def _check_comparable(evaluations: Sequence[Evaluation]) -> None:
         several = bool(evaluations) and isinstance(evaluations[0], (list, tuple))
         advice = " Unpack the list: compare(*evaluations)." if several else ""
         raise InputError(f"compare takes two evaluations or more: got {len(evaluations)}.{advice}")
+    if strange := [one for one in evaluations if not isinstance(one, Evaluation)]:
+        raise InputError(
+            "compare takes evaluations, which `evaluate(train, test)` makes of sets of embeddings: got "
+            f"{type(strange[0]).__name__}."
+        )
     first = evaluations[0]
     for other in evaluations[1:]:
         others = other_samples(first.samples, other.samples)

@@ -126,7 +126,7 @@ def explained_write(path: Path, size: int) -> Iterator[None]:
         if error.errno in ROOM:
             there = next(place for place in path.absolute().parents if place.exists())
             free = shutil.disk_usage(there).free
-            needs = f" It needs {_megabytes(size)}, and {_megabytes(free)} are free on that disk."
+            needs = f" It needs {_room(size)}, and {_room(free)} are free on that disk."
             advice = "make room"
         raise WriteError(
             error.errno,
@@ -135,8 +135,8 @@ def explained_write(path: Path, size: int) -> Iterator[None]:
         ) from error
 
 
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:,.1f} MB"
+def _room(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB" if size >= 1e5 else f"{size:,} bytes"
 
 
 def write_json(path: Path, value: Any) -> None:
