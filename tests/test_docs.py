@@ -1,4 +1,4 @@
-"""Every Python block of the README and the docs runs, page by page, from top to bottom."""
+"""Every Python block of the README and the docs runs, page by page, and prints what the page says that it prints."""
 
 import ast
 import re
@@ -17,15 +17,24 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_examples_run(page, monkeypatch, tmp_path):
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+def test_examples_run(page, monkeypatch, tmp_path, capsys):
+    """A plain block right below a Python block is its output."""
+    blocks = re.findall(r"```python\n(.*?)```(?:\n\n```\n(.*?)```)?", page.read_text(), flags=re.DOTALL)
     if page == ROOT / "README.md":
         assert blocks, "the README opens with an example"
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     namespace = {}
-    for block in blocks:
+    for block, output in blocks:
+        capsys.readouterr()
         exec(compile(block, str(page), "exec"), namespace)
+        if output:
+            assert _words(capsys.readouterr().out) == _words(output)
+
+
+def _words(text):
+    """Figures and column widths may differ from processor to processor; what they are called, and a dash, may not."""
+    return re.sub(r"[-−+]?\d[\d,.]*(e[-+]\d+)?", "0", text).split()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
