@@ -293,3 +293,35 @@ def test_nothing_is_warned_of_where_all_is_kept(run):
         warnings.simplefilter("always")
         load(run, device="cpu").predict(np.zeros((3, 6)))
     assert told == []
+
+
+def test_embeddings_of_another_model_are_refused_although_they_are_as_wide(run, from_file):
+    """A cosine between spaces of two models means nothing, and gave classes that looked as sure as any."""
+    loaded, other, data = load(run, device="cpu"), load(from_file / "run", device="cpu"), mixed_splits()
+    theirs = other.embed(data.train)
+    assert theirs.embeddings.shape[1] == loaded.embed(data.train).embeddings.shape[1]
+    with pytest.raises(InputError, match="references must be embeddings of this model: 'clouds' were made by another"):
+        loaded.predict(data.test, references=theirs)
+    with pytest.raises(InputError, match="inputs must be embeddings of this model"):
+        loaded.predict(theirs)
+    with pytest.raises(InputError, match="test must be embeddings of the model of the training set"):
+        evaluate(loaded.embed(data.train), theirs)
+    with pytest.raises(InputError, match="views must be embeddings of the model of the training set"):
+        evaluate(loaded.embed(data.train), kept(run, "test"), views=other.embed_views(data.train, count=2))
+
+
+def test_whose_embeddings_they_are_is_kept(run, tmp_path):
+    """What a run left, what its model makes when it is loaded, and what a file keeps of it, are of one model."""
+    loaded, data = load(run, device="cpu"), mixed_splits()
+    made = loaded.embed(data.test)
+    assert made.model is not None
+    assert kept(run, "train").model == kept(run, "test").model == made.model
+    assert made.subset([0, 1]).model == made.with_classes(CLASSES[::-1]).model == made.model
+    assert loaded.embed_views(data.test, count=1).model == made.model
+    assert EmbeddingSet.load(made.save(tmp_path / "made.npz")).model == made.model
+    unknown = EmbeddingSet.from_arrays(made.embeddings, made.labels)
+    assert unknown.model is None
+    assert loaded.predict(unknown).labels.equal(loaded.predict(made).labels)
+    with torch.no_grad():
+        next(loaded.model.parameters()).add_(1e-6)
+    assert loaded.embed(data.test).model != made.model

@@ -32,6 +32,7 @@ class Arrays:
     shown: tuple[str, ...] | None = None
     images: Array | None = None
     samples: str | None = None
+    model: str | None = None
 
 
 def read_arrays(path: Path, labels: Path | None) -> Arrays:
@@ -58,8 +59,13 @@ def read_arrays(path: Path, labels: Path | None) -> Arrays:
         class_names=_texts(found["class_names"], path) if "class_names" in found else None,
         shown=_texts(found["shown"], path) if "shown" in found else None,
         images=found.get("images"),
-        samples=str(found["samples"]) if "samples" in found and _is_text(found["samples"]) else None,
+        samples=_identity(found, "samples"),
+        model=_identity(found, "model"),
     )
+
+
+def _identity(found: Mapping[str, Array], key: str) -> str | None:
+    return str(found[key]) if key in found and _is_text(found[key]) else None
 
 
 def _is_text(value: Array) -> bool:

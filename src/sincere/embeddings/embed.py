@@ -12,7 +12,7 @@ from sincere.checks import check_choice, is_integral
 from sincere.data import LabelledData
 from sincere.defaults import usual_defaults
 from sincere.embeddings.embedding_set import EmbeddingSet
-from sincere.embeddings.identity import samples_fingerprint
+from sincere.embeddings.identity import model_fingerprint, samples_fingerprint
 from sincere.embeddings.thumbnails import thumbnails
 from sincere.encoders import EmbeddingModel
 from sincere.errors import InputError, OptionError
@@ -60,6 +60,7 @@ def embed(
         shown=first_values(data.inputs) if visible and data.kind == "array" and data.shown is None else data.shown,
         images=thumbnails(data.inputs) if visible and data.kind == "image" else None,
         samples=samples_fingerprint(data) if visible else None,
+        model=model_fingerprint(model) if visible else None,
     )
 
 
@@ -118,7 +119,8 @@ def embed_views(
         samples = iter([views.plain(data.inputs.to(place))])
     embeddings, features = _through(model, samples, place, precision)
     labels = data.labels.to(place).repeat(count)
-    return EmbeddingSet(embeddings, labels, data.class_names, f"{data.name}, {amount(count, 'view')}", features)
+    name, made_by = f"{data.name}, {amount(count, 'view')}", model_fingerprint(model)
+    return EmbeddingSet(embeddings, labels, data.class_names, name, features, model=made_by)
 
 
 def _check_counts(**counts: int) -> None:

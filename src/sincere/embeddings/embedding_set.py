@@ -52,6 +52,7 @@ class EmbeddingSet:
     shown: tuple[str, ...] | None = None  # what a person would want to see of a sample: its text, its file's path
     images: Tensor | None = None  # uint8 (n, h, w) or (n, h, w, 3), on the CPU: pictures of at most 32 × 32
     samples: str | None = None  # which samples these are (`sincere.embeddings.identity`), where that is known
+    model: str | None = None  # whose embeddings: a digest of the model's weights, where that is known
 
     def __post_init__(self) -> None:
         _check_rows("embeddings", self.embeddings)
@@ -101,6 +102,7 @@ class EmbeddingSet:
         shown: Iterable[object] | None = None,
         images: object = None,
         samples: str | None = None,
+        model: str | None = None,
         unlabelled: Unlabelled = "refuse",
     ) -> "EmbeddingSet":
         """From tensors, NumPy arrays or lists.
@@ -111,6 +113,7 @@ class EmbeddingSet:
         Args:
             samples: a text that is the same for all sets of the same samples, and another for others; comparisons
                 then refuse those.
+            model: likewise a text for each model: embeddings of two models have no cosines with each other.
             unlabelled: what the number −1 as a label means, which marks unlabelled samples in the losses. A set has
                 none of those, so it is refused until you say: "drop" leaves these samples out, with whatever came
                 along with them; "class" makes −1 a class like any other.
@@ -129,6 +132,7 @@ class EmbeddingSet:
             shown=None if shown is None else _kept("shown", tuple(map(str, shown)), kept),
             images=None if pictures is None else _pictures(pictures, len(numbers)),
             samples=samples if kept is None else None,
+            model=model,
         )
 
     @classmethod
@@ -162,6 +166,7 @@ class EmbeddingSet:
                 shown=found.shown,
                 images=images,
                 samples=found.samples,
+                model=found.model,
                 unlabelled=unlabelled,
             )
         except InputError as error:  # of several files one is meant
@@ -185,8 +190,9 @@ class EmbeddingSet:
             arrays["shown"] = np.frombuffer(json.dumps(self.shown).encode(), dtype=np.uint8)
         if self.images is not None:
             arrays["images"] = self.images.numpy()
-        if self.samples is not None:
-            arrays["samples"] = np.array(self.samples, dtype=np.str_)
+        for name, identity in (("samples", self.samples), ("model", self.model)):
+            if identity is not None:
+                arrays[name] = np.array(identity, dtype=np.str_)
         path.parent.mkdir(parents=True, exist_ok=True)
         size = sum(array.nbytes for array in arrays.values())
         with replaced(path, size) as beside, beside.open("wb") as file:

@@ -1,6 +1,8 @@
-"""Fingerprints of samples, by which two models are seen to have met the same ones."""
+"""Fingerprints of samples, by which two models are seen to have met the same ones, and of models."""
 
 import hashlib
+
+from torch import Tensor, nn
 
 from sincere.data import LabelledData
 from sincere.data.fingerprint import digest_of
@@ -28,3 +30,13 @@ def other_samples(first: str | None, second: str | None) -> bool:
     if first is None or second is None or first.partition(" ")[0] != second.partition(" ")[0]:
         return False
     return first != second
+
+
+def model_fingerprint(model: nn.Module) -> str:
+    """A digest of a model's weights, by which embeddings of two models are told apart where their widths agree."""
+    return digest_of(value for value in model.state_dict().values() if isinstance(value, Tensor))
+
+
+def other_model(first: str | None, second: str | None) -> bool:
+    """Do two fingerprints tell that models differ? Not where one is unknown."""
+    return first is not None and second is not None and first != second

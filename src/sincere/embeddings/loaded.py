@@ -21,6 +21,7 @@ from sincere.embeddings.arrays import writable
 from sincere.embeddings.description import ModelDescription
 from sincere.embeddings.embed import Precision, device_of, embed, embed_inputs, embed_views, tokenized
 from sincere.embeddings.embedding_set import EmbeddingSet
+from sincere.embeddings.identity import model_fingerprint, other_model
 from sincere.embeddings.nearest_class import check_rule, nearest_class
 from sincere.embeddings.prediction import Method, Prediction
 from sincere.embeddings.references import OR_GIVE, References, references_of
@@ -104,6 +105,12 @@ class LoadedModel:
         """
         check_rule(method, k, top)
         known = self.references if references is None else References(references)
+        for name, given in (("references", references), ("inputs", inputs)):
+            if isinstance(given, EmbeddingSet) and other_model(given.model, model_fingerprint(self.model)):
+                raise InputError(
+                    f"{name} must be embeddings of this model: {given.name!r} were made by another one, or by this one "
+                    "before it was trained further. Embed their data with this model."
+                )
         new, shown = self._met(inputs, batch, precision)
         return nearest_class(new, known.to(new.device), method=method, k=k, top=top, shown=shown)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import torch
 
 from sincere.embeddings.embedding_set import EmbeddingSet
+from sincere.embeddings.identity import other_model
 from sincere.errors import InputError, OptionError
 from sincere.evaluate.classifiers import CLASSIFIERS, Scored, Task, counted, vectors_of
 from sincere.evaluate.inputs import check_is_set
@@ -99,6 +100,11 @@ def _checked(
             raise InputError(
                 f"{role} must have the training set's dimension, {train.embeddings.shape[1]}: got "
                 f"{found.embeddings.shape[1]}. Are these embeddings of one model?"
+            )
+        if other_model(train.model, found.model):
+            raise InputError(
+                f"{role} must be embeddings of the model of the training set: {found.name!r} and {train.name!r} were "
+                "made by two. Embed both with one model."
             )
         if (
             found.features is not None
