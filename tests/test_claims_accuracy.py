@@ -10,7 +10,7 @@ import torch
 from sincere.claims import other_modalities
 from sincere.claims.objectives import Side, difference, over_samples
 from sincere.claims.record import Measured
-from sincere.claims.sincere_accuracy import judged_accuracies
+from sincere.claims.sincere_accuracy import by_another_probe, judged_accuracies
 
 SAMPLES = 400
 
@@ -64,6 +64,20 @@ def test_a_difference_in_the_top_5_is_a_difference():
     verdict, reason = judged_accuracies(both_none, [none, some])  # over seeds the interval is wider
     assert verdict == "reproduced"
     assert "Over test samples alone it does not" in reason
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [(0.03, 0.84, "SINCERE is better"), (-0.84, -0.03, "SupCon is better"), (-0.1, 0.2, "no difference is shown")],
+)
+def test_another_probe_is_told_and_does_not_judge(low, high, words):
+    ours = "top-1 by our linear probe, SINCERE − SupCon, points"
+    one = Measured(f"cifar10 {ours}", (low + high) / 2, low, high)
+    other = Measured(f"cifar100 {ours}", 0.1, -0.5, 0.7)
+    reason = by_another_probe([one, other])
+    assert "The judge is the paper's linear classifier; by our own linear probe, which is not judged," in reason
+    assert reason.endswith(f" {words} on cifar10 and no difference is shown on cifar100.")
+    assert by_another_probe([]) == ""
 
 
 @pytest.mark.parametrize(("least", "carry"), [(89.0, True), (50.1, True), (49.0, False), (1.3, False)])
