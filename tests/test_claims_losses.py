@@ -193,7 +193,7 @@ def test_separation_is_told_by_the_auroc_too(outcome, sincere, supcon, words, se
     change = figures["AUROC of truck, SINCERE − SupCon"]
     assert change.value == pytest.approx(means["sincere"] - means["supcon"], abs=1e-5)
     assert change.n == ("120 test samples × 1 seed" if seeds == 1 else "3 seeds")
-    assert f"which is not judged, {words}." in found.reason
+    assert f"another class; not judged) {words}." in found.reason
 
 
 def test_where_there_is_no_truck_the_last_class_is_shown(outcome):

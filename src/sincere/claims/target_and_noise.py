@@ -98,8 +98,8 @@ def beside_the_overlap(area: Measured, name: str) -> str:
     better = "SINCERE" if wholly_above_zero(area) else "SupCon" if wholly_below_zero(area) else None
     found = f"{better} separates better" if better else "no difference is shown"
     return (
-        f" By the AUROC, the chance that two of class {name!r} are more alike than one of them and a sample of another "
-        f"class, which is not judged, {found}."
+        f" By the AUROC (the chance that two of class {name!r} are more alike than one of them and a sample of another "
+        f"class; not judged) {found}."
     )
 
 
