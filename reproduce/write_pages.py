@@ -62,8 +62,8 @@ def summary(results: dict[int, ClaimResult]) -> str:
     ]
     return "\n".join(
         [
-            f"Of {len(CLAIMS)} claims and open questions {len(results)} have been run, {full} of them at full size: "
-            f"{told}.",
+            f"Of {len(CLAIMS)} claims and open questions {len(results)} have been run, {full} of them in the full "
+            f"form: {told}.",
             "",
             "<details><summary>All of them</summary>",
             "",
@@ -126,7 +126,8 @@ def figures(result: ClaimResult) -> Iterator[str]:
 
 
 def capital(words: str) -> str:
-    return words[0].upper() + words[1:]
+    """A formula at the beginning stays as it is."""
+    return words if "|" in words.split()[0] else words[0].upper() + words[1:]
 
 
 def in_cell(text: str) -> str:

@@ -323,6 +323,12 @@ def test_pages_show_what_is_kept():
     page = pages.PAGE.read_text()
     assert page == pages.page(forms), "run python reproduce/write_pages.py"
     assert pages.README.read_text() == pages.with_table(pages.README.read_text(), results)
+    assert "**Claim 5.** log|N| − loss" in page  # a formula has no capital
+    assert "**Claim 6.** SINCERE takes" in page
+    assert "**Claim 12.** Both losses" in page
+    marked = {result.form for result in results.values()} - {"full"}
+    assert all(f'marked "{form} form"' in pages.README.read_text() for form in marked)
+    assert ('"quick form"' in pages.README.read_text()) == ("quick" in marked)
     for result in (result for found in forms.values() for result in found):
         assert "/" not in result.provenance["command"].partition(" ")[0], "a path of somebody's machine"
         # Of smaller forms the fast one is shown as well: it has real images and several seeds.

@@ -1,5 +1,6 @@
 """Claims 11 and 28 on accuracies that are made up: top-1 and top-5 are both judged, and words follow the figures."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,12 +8,14 @@ import pytest
 import scipy.stats
 import torch
 
-from sincere.claims import other_modalities
+from sincere.claims import ClaimResult, other_modalities
 from sincere.claims.objectives import Side, difference, over_samples
 from sincere.claims.record import Measured
-from sincere.claims.sincere_accuracy import judged_accuracies
+from sincere.claims.sincere_accuracy import by_another_probe, judged_accuracies
+from sincere.evaluate import Evaluation
 
 SAMPLES = 400
+REPRODUCE = Path(__file__).parents[1] / "reproduce"
 
 
 def side(name, shares, seed):
@@ -64,6 +67,34 @@ def test_a_difference_in_the_top_5_is_a_difference():
     verdict, reason = judged_accuracies(both_none, [none, some])  # over seeds the interval is wider
     assert verdict == "reproduced"
     assert "Over test samples alone it does not" in reason
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [(0.03, 0.84, "SINCERE is better"), (-0.84, -0.03, "SupCon is better"), (-0.1, 0.2, "no difference is shown")],
+)
+def test_another_probe_is_told_and_does_not_judge(low, high, words):
+    ours = "top-1 by our linear probe, SINCERE − SupCon, points"
+    one = Measured(f"cifar10 {ours}", (low + high) / 2, low, high)
+    other = Measured(f"cifar100 {ours}", 0.1, -0.5, 0.7)
+    reason = by_another_probe([one, other])
+    assert "The judge is the paper's linear classifier; by our own linear probe, which is not judged," in reason
+    assert reason.endswith(f" {words} on cifar10 and no difference is shown on cifar100.")
+    assert by_another_probe([]) == ""
+
+
+def test_the_kept_table_has_both_probes():
+    """Of the runs that are kept: means of the answers that each classifier got right."""
+    kept = ClaimResult.from_json((REPRODUCE / "table-2" / "full.json").read_text(encoding="utf-8"))
+    values = {one.what: one.value for one in kept.measured}
+    for data in ("cifar10", "cifar100"):
+        for probe, words in (("linear_paper", "top-1"), ("linear", "top-1 by our linear probe")):
+            top1 = {}
+            for loss in ("sincere", "supcon"):
+                text = (REPRODUCE / "light-runs" / f"{data}-{loss}-0" / "evaluation.json").read_text(encoding="utf-8")
+                top1[loss] = 100 * float(Evaluation.from_json(text).correct(probe).double().mean())
+            change = values[f"{data} {words}, SINCERE − SupCon, points"]
+            assert change == pytest.approx(top1["sincere"] - top1["supcon"], abs=1e-9)
 
 
 @pytest.mark.parametrize(("least", "carry"), [(89.0, True), (50.1, True), (49.0, False), (1.3, False)])

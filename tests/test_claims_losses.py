@@ -27,9 +27,9 @@ def run(curve=(1.0,), found=None):
 def outcome(monkeypatch):
     """Of a claim, from the runs of both losses, seed by seed; batches of 30 rows, so 9 positives of three classes."""
 
-    def of(claim, **runs):
+    def of(claim, data="made up", **runs):
         one = SimpleNamespace(
-            data="made up",
+            data=data,
             title="made up",
             seeds=tuple(range(len(runs["sincere"]))),
             seeds_in_words="seeds",
@@ -96,6 +96,21 @@ def test_cosines_are_lower_within_classes_and_between_them(outcome, sincere, sup
     assert cosines[1] == pytest.approx(float((z[0::3] @ z[1::3].T).mean()), abs=1e-5)
 
 
+def test_the_papers_change_is_compared_where_it_has_one(outcome):
+    sets = {"sincere": embedded(0.2, 0.3), "supcon": embedded(1.0, 0.1, seed=10)}
+    runs = {loss: [run(found=one)] for loss, one in sets.items()}
+    found = outcome("figure-2", data="cifar10", **runs)
+    values = {one.what: one.value for one in found.measured}
+    within, between = (values[f"SINCERE − SupCon {which} classes"] for which in ("within", "between"))
+    words = (
+        f"The change is within classes {within / -0.06:.1f} times and between classes {between / -0.11:.1f} times that"
+    )
+    assert words in found.reason
+    other = outcome("figure-2", **runs)  # the paper has CIFAR-10 alone
+    assert "that of the paper" not in other.reason
+    assert all(one.paper is None for one in other.measured)
+
+
 def around(angle, spread, seed):
     """Trucks near one direction, as many of two other classes at an angle to it, all of them spread."""
     generator = torch.Generator().manual_seed(seed)
@@ -150,6 +165,35 @@ def test_target_and_noise_of_a_class_are_better_apart(outcome, sincere, supcon, 
     for name, look in read.items():
         means = [sum(float(look(*cosines(one))) for one in some) / seeds for some in sets.values()]
         assert values[name] == pytest.approx(means[0] - means[1], abs=0.01), name  # half a bin
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+@pytest.mark.parametrize(
+    ("sincere", "supcon", "words"),
+    [
+        ((1.6, 0.3), (0.6, 0.4), "SINCERE separates better"),
+        ((0.6, 0.4), (1.6, 0.3), "SupCon separates better"),
+        ((0.9, 0.3), (0.9, 0.3), "no difference is shown"),
+    ],
+)
+def test_separation_is_told_by_the_auroc_too(outcome, sincere, supcon, words, seeds):
+    sets = {
+        "sincere": [around(*sincere, seed=seed) for seed in range(seeds)],
+        "supcon": [around(*supcon, seed=10 + seed) for seed in range(seeds)],
+    }
+    found = outcome("figure-3", **{loss: [run(found=one) for one in some] for loss, some in sets.items()})
+    figures = {one.what: one for one in found.measured}
+    areas = {
+        loss: [float((target[:, None] > noise).double().mean()) for target, noise in map(cosines, some)]
+        for loss, some in sets.items()
+    }
+    means = {loss: sum(values) / seeds for loss, values in areas.items()}
+    assert figures["AUROC of truck, SINCERE"].value == pytest.approx(means["sincere"], abs=1e-5)
+    assert figures["AUROC of truck, SupCon"].value == pytest.approx(means["supcon"], abs=1e-5)
+    change = figures["AUROC of truck, SINCERE − SupCon"]
+    assert change.value == pytest.approx(means["sincere"] - means["supcon"], abs=1e-5)
+    assert change.n == ("120 test samples × 1 seed" if seeds == 1 else "3 seeds")
+    assert f"another class; not judged) {words}." in found.reason
 
 
 def test_where_there_is_no_truck_the_last_class_is_shown(outcome):

@@ -24,7 +24,6 @@ from sincere.claims import (
     information,
     likelihood,
     long_tail,
-    open_optimum,
     optimum,
     random_labels,
     reproduce,
@@ -170,16 +169,6 @@ def test_kl_bound_is_judged_by_truth_and_gain():
     assert information.judge_kl_bound([curve, above])[0] == "partly"
     level = tuple(replace(p, gain=None if p.gain is None else 0.0) for p in above.points)
     assert information.judge_kl_bound([replace(above, points=level)])[0] == "not reproduced"
-
-
-def test_the_answer_on_temperature_reads_its_figures():
-    curve = theory.kl_bound_on_gaussians(
-        negatives=(4, 64), losses=("sincere",), temperatures=(0.25, 1.0, 4.0), samples=200
-    )
-    best = {size: information.best_temperature(curve, size) for size in (4, 64)}
-    assert set(best.values()) == {1.0}
-    assert "τ = 1 is tightest" in information.answer(curve, best)
-    assert "0.25 at |N| = 64" in information.answer(curve, {4: 1.0, 64: 0.25})
 
 
 def test_an_exponent_of_what_never_varies_is_zero_for_sure():
@@ -340,32 +329,6 @@ def test_random_labels_are_judged_by_curvature():
     drawn(random_labels._draw, [run, replace(run, optimizer="adam")])
 
 
-def test_the_answer_on_imbalance_reads_its_figures():
-    quick = {"ratios": (1, 5), "members": 2, "steps": 60}
-    studies = {name: theory.imbalance_optimum(class_sizes.LOSSES, **quick) for name in ("a", "b", "c")}
-    weighed = {"reduction": "class_mean", "class_balanced": True}
-    studies["d"] = theory.imbalance_optimum(("sincere", "supcon"), **{**quick, "steps": 600}, **weighed)
-    by_classes = [theory.imbalance_optimum(("sincere", "supcon"), **quick)]
-    crowded = [theory.sphere_optimum(loss, classes=6, points=12) for loss in ("sincere", "supcon")]
-    assert class_sizes.farthest(crowded) < 1e-3  # six classes in three dimensions: the octahedron
-    assert "never merge" in class_sizes.answer(studies, by_classes, crowded)
-    merged = replace(studies["a"], rows=tuple(replace(row, minority_cosine=0.999) for row in studies["a"].rows))
-    assert "from a ratio of 1" in class_sizes.answer(studies | {"a": merged}, by_classes, crowded)
-    assert "the optimum is the simplex again: up to 5:1" in class_sizes.answer(studies, by_classes, crowded)
-    assert "is off the simplex by up to" in class_sizes.answer(studies | {"d": studies["c"]}, by_classes, crowded)
-    readings = [
-        long_tail.TailReading(loss, way, seed, 0.3 - 0.1 * place, 90.0, 70.0 + (5 * place + seed) * (loss == "supcon"))
-        for loss in long_tail.BOTH
-        for place, way in enumerate(long_tail.WAYS)
-        for seed in (0, 1)
-    ]
-    words = long_tail.tail_answer(readings)
-    assert "with SINCERE the cosine of rare ones by −0.3 (−0.3 to −0.3) and the accuracy on them by 0 (0 to 0)" in words
-    assert words.count("no difference shown") == 3  # of SINCERE against each way
-    assert "on them by 15 (15 to 15) points, by 10 (10 to 10) against mean over classes, and by 5 (5 to 5) aga" in words
-    drawn(class_sizes._draw, studies, by_classes, crowded, readings)
-
-
 def test_rare_digits_are_rare_in_training_alone():
     (data, order), (_, other) = long_tail.tailed_digits(0), long_tail.tailed_digits(1)
     counts = torch.bincount(data.train.labels)
@@ -384,35 +347,3 @@ def test_the_best_packings_are_those_of_the_solids():
     heights = np.linspace(0.3, 0.8, 50_001)  # of the squares; their radius is √(1 − h²)
     within, across = heights**2, -(heights**2) + (1 - heights**2) * math.cos(math.pi / 4)
     assert np.maximum(within, across).min() == pytest.approx(class_sizes.TAMMES[8], abs=1e-4)
-
-
-def test_the_answer_on_similarities_reads_its_figures():
-    found = [
-        theory.similarity_optimum(loss, counts=(3, 3, 3), dim=2, scales=open_optimum.SCALES, starts=1)
-        for loss in open_optimum.LOSSES
-    ]
-    assert open_optimum.similarities_answer(found).startswith("Nothing changes on the sphere")
-    assert "differ on the sphere" in open_optimum.similarities_answer(
-        [replace(one, sphere_difference=0.1) for one in found]
-    )
-    inside = [replace(one, rows=tuple(replace(row, norms=(0.2, 1.0)) for row in one.rows)) for one in found]
-    assert "another one" in open_optimum.similarities_answer(inside)
-    words = open_optimum.settings_in_words([((15,) * 4, 3), ((40, 40, 8, 8), 3), ((15,) * 4, 8)])
-    assert (
-        words == "4 equal classes in 3 dimensions, 4 unequal classes in 3 dimensions, 4 equal classes in 8 dimensions"
-    )
-    drawn(open_optimum._draw_similarities, found, {one.loss: one for one in found})
-
-
-def test_the_answer_on_heads_reads_its_figures():
-    found = [
-        theory.projection_optimum(loss, dim=dim, members=3, starts=1) for loss in open_optimum.LOSSES for dim in (3, 2)
-    ]
-    drawn(open_optimum._draw_projection, found)
-    words = open_optimum.projection_answer(found)
-    bent = [
-        replace(one, rows=tuple(replace(r, output=replace(r.output, simplex_deviation=0.3)) for r in one.rows))
-        for one in found
-    ]
-    assert "off the simplex (off by at most 0.3)" in open_optimum.projection_answer(bent)
-    assert words != open_optimum.projection_answer(bent)

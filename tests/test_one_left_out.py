@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
+from sklearn.metrics import roc_auc_score
 
+from sincere.claims.auroc import auroc, auroc_left_out
 from sincere.claims.one_left_out import separation_left_out, similarities_left_out, with_jackknife
 from sincere.embeddings import EmbeddingSet
 from sincere.geometry import similarity_by_class_pair, similarity_histograms
@@ -53,6 +56,36 @@ def test_separation_of_a_class_without_each_sample(chosen):
             cosines = np.repeat(middles, histogram[chosen])
             assert float(left_out[name][place]) == pytest.approx(cosines.mean(), abs=1e-12)
             assert float(left_out[f"{name} spread"][place]) == pytest.approx(cosines.std(), abs=1e-9)
+
+
+def area(found, chosen=None):
+    """By scikit-learn, from a list of all pairs."""
+    z = F.normalize(found.embeddings.double(), dim=1)
+    a, b = torch.triu_indices(len(found), len(found), offset=1)
+    same = found.labels[a] == found.labels[b]
+    kept = torch.ones_like(same)
+    if chosen is not None:
+        kept = (found.labels[a] == chosen) | (found.labels[b] == chosen)
+    return roc_auc_score(same[kept].numpy(), (z[a] * z[b]).sum(dim=1)[kept].numpy())
+
+
+def test_the_auroc_of_pairs_is_that_of_all_pairs():
+    found = some_set()
+    assert auroc(found) == pytest.approx(area(found), abs=1e-9)
+    for chosen in range(4):
+        assert auroc(found, chosen) == pytest.approx(area(found, chosen), abs=1e-9)
+    equal = EmbeddingSet(torch.ones(6, 2), torch.arange(6) % 2, ("a", "b"), "equal")
+    assert auroc(equal) == auroc(equal, 1) == 0.5  # ties count half
+
+
+@pytest.mark.parametrize("chosen", [0, 2, 3])
+def test_the_auroc_of_a_class_without_each_sample(chosen):
+    found = some_set()
+    left_out = auroc_left_out(found, chosen)
+    order = [i for i in in_class_order(found) if found.labels[i] == chosen]
+    order += [i for i in in_class_order(found) if found.labels[i] != chosen]
+    expected = [area(without(found, i), chosen) for i in order]
+    assert left_out.tolist() == pytest.approx(expected, abs=1e-9)
 
 
 def test_the_interval_of_a_mean_is_the_textbooks():

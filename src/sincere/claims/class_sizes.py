@@ -10,13 +10,15 @@ from sincere.claims.claim import Claim, Conditions, Outcome
 from sincere.claims.long_tail import TailReading, draw_tail, long_tail, tail_answer, tail_figures, tail_setting
 from sincere.claims.palette import COLOURS, GREY, TITLES
 from sincere.claims.record import Measured, number
-from sincere.theory import ImbalanceOptimum, SphereOptimum, imbalance_optimum, sphere_optimum
+from sincere.theory import ImbalanceOptimum, ImbalanceRow, SphereOptimum, imbalance_optimum, sphere_optimum
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LOSSES = ("sincere", "supcon", "cross_entropy")
+ALIKE = 1e-2  # cosines that differ by less are told as the same
+COLLAPSED = 1e-3  # 1 − cosine to the class mean, as `SphereOptimum` puts it
 # The least largest cosine of K points on S² (Tammes' problem): tetrahedron, octahedron, square antiprism, icosahedron.
 TAMMES = {4: -1 / 3, 6: 0.0, 8: cos(radians(74.8585)), 12: 1 / sqrt(5)}
 
@@ -71,33 +73,91 @@ def answer(
     last = {loss: plain.of(loss)[-1] for loss in LOSSES}
     merged = plain.merging_ratio("sincere")
     of_merging = f"SINCERE's share one direction from a ratio of {merged}" if merged else "SINCERE's never merge"
-    fewer, more = (one.of("sincere")[0].minority_cosine for one in (by_classes[0], by_classes[-1]))
-    over_classes = {loss: weighed.of(loss)[-1] for loss in ("sincere", "supcon")}
     return (
-        "Imbalance breaks the simplex, and small classes move together: at a ratio of "
-        f"{last['sincere'].ratio} the cosine of two of them, {number(-1 / 3)} at the simplex, is "
+        f"{_of_simplex(plain)}: at a ratio of "
+        f"{last['sincere'].ratio} the cosine of two small classes, {number(_simplex(plain))} at the simplex, is "
         + ", ".join(f"{number(last[loss].minority_cosine)} with {TITLES[loss]}" for loss in LOSSES)
-        + f" (τ = 0.5; {of_merging}), less with a lower temperature (SINCERE "
-        f"{number(cold.of('sincere')[-1].minority_cosine)} "
-        f"at τ = 0.1), with more classes ({number(fewer)} with 4, {number(more)} with 16 at a ratio of 10), and for "
-        f"SINCERE with "
-        f"the mean over classes ({number(over_classes['sincere'].minority_cosine)}; SupCon "
-        f"{number(over_classes['supcon'].minority_cosine)}, its large classes at "
-        f"{number(over_classes['supcon'].majority_cosine)}). "
-        + _of_balance(balanced)
-        + "With more than d + 1 equal classes each still collapses, and the largest cosine of two means comes within "
-        f"{number(farthest(crowded))} of the best packing."
+        + f" (τ = {plain.temperature:g}; {of_merging}). {_of_temperature(plain, cold)}, {_of_number(by_classes)}. "
+        + f"{_of_reduction(plain, weighed)} {_of_balance(balanced)}{_of_crowds(crowded)}"
+    )
+
+
+def _simplex(study: ImbalanceOptimum) -> float:
+    """Cosine of any two classes there."""
+    return -1 / (study.majority + study.minority - 1)
+
+
+def _of_simplex(plain: ImbalanceOptimum) -> str:
+    """Whether imbalance moves any class, and whether small ones move together."""
+    last = {loss: plain.of(loss)[-1] for loss in LOSSES}
+    if max(_off_simplex(plain, row) for row in last.values()) < ALIKE:
+        return "Imbalance leaves the simplex as it is"
+    together = [TITLES[loss] for loss, row in last.items() if row.minority_cosine > _simplex(plain) + ALIKE]
+    if not together:
+        return "Imbalance breaks the simplex, though small classes do not move together"
+    which = "" if len(together) == len(LOSSES) else f" with {' and '.join(together)}"
+    return f"Imbalance breaks the simplex, and small classes move together{which}"
+
+
+def _off_simplex(study: ImbalanceOptimum, row: ImbalanceRow) -> float:
+    """The cosine of class means that is farthest from the simplex's."""
+    cosines = (row.majority_cosine, row.between_cosine, row.minority_cosine)
+    return max(abs(cosine - _simplex(study)) for cosine in cosines)
+
+
+def _of_temperature(plain: ImbalanceOptimum, cold: ImbalanceOptimum) -> str:
+    """Both at the largest ratio that the lower temperature has."""
+    low = cold.of("sincere")[-1]
+    usual = next(row for row in plain.of("sincere") if row.ratio == low.ratio)
+    return (
+        f"With SINCERE it is {_changed(low.minority_cosine, usual.minority_cosine)} at a lower temperature "
+        f"({number(low.minority_cosine)} at τ = {cold.temperature:g} and {low.ratio}:1, "
+        f"{number(usual.minority_cosine)} at τ = {plain.temperature:g})"
+    )
+
+
+def _of_number(by_classes: Sequence[ImbalanceOptimum]) -> str:
+    """How far above the simplex's, which is itself another one with more classes."""
+    few, many = (one.of("sincere")[0] for one in (by_classes[0], by_classes[-1]))
+    fewer, more = (2 * one.majority for one in (by_classes[0], by_classes[-1]))
+    above = [row.minority_cosine - _simplex(one) for row, one in ((many, by_classes[-1]), (few, by_classes[0]))]
+    word = {"lower": "nearer to the simplex", "higher": "farther from it", "the same": "as far from it"}
+    return (
+        f"and {word[_changed(*above)]} with more classes ({number(few.minority_cosine)} with {fewer}, "
+        f"{number(many.minority_cosine)} with {more} at a ratio of {few.ratio})"
+    )
+
+
+def _of_reduction(plain: ImbalanceOptimum, weighed: ImbalanceOptimum) -> str:
+    """What the mean over classes changes where it is not helped by balanced contrasts."""
+    told = []
+    for loss in ("sincere", "supcon"):
+        row, before = weighed.of(loss)[-1], plain.of(loss)[-1]
+        told.append(
+            f"{_changed(row.minority_cosine, before.minority_cosine)} for {TITLES[loss]} "
+            f"({number(row.minority_cosine)}, of large classes {number(row.majority_cosine)})"
+        )
+    return f"With the mean over classes alone it is {' and '.join(told)}."
+
+
+def _changed(now: float, before: float) -> str:
+    """In words, of two cosines."""
+    return "the same" if abs(now - before) < ALIKE else "lower" if now < before else "higher"
+
+
+def _of_crowds(crowded: Sequence[SphereOptimum]) -> str:
+    """Whether classes collapse where there are too many for a simplex, and how near they are to the best packing."""
+    collapsed = max(one.collapse for one in crowded) <= COLLAPSED
+    return (
+        f"With more than d + 1 equal classes {'each still collapses' if collapsed else 'not every one collapses'}, "
+        f"and the largest cosine of two means comes within {number(farthest(crowded))} of the best packing."
     )
 
 
 def _of_balance(balanced: ImbalanceOptimum) -> str:
     """Whether weighing classes alike, as anchors and as contrasts, brings the simplex back."""
-    simplex = -1 / (balanced.majority + balanced.minority - 1)
-    cosines = [
-        cosine for row in balanced.rows for cosine in (row.majority_cosine, row.between_cosine, row.minority_cosine)
-    ]
-    off, last = max(abs(cosine - simplex) for cosine in cosines), balanced.rows[-1].ratio
-    if off < 1e-2:
+    off, last = max(_off_simplex(balanced, row) for row in balanced.rows), balanced.rows[-1].ratio
+    if off < ALIKE:
         return (
             "With class_balanced=True and the mean over classes, so that they weigh alike as contrasts and as anchors, "
             f"the optimum is the simplex again: up to {last}:1 no cosine is off it by more than {number(off)}. "

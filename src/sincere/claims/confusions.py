@@ -11,7 +11,7 @@ from sincere.claims.claim import Claim, Conditions, Outcome
 from sincere.claims.experiments import BOTH, both_losses, experiments
 from sincere.claims.objectives import DRAWS
 from sincere.claims.record import Measured, Verdict
-from sincere.claims.sincere_losses import SECTION
+from sincere.claims.sincere_losses import SECTION, number_of_seeds
 from sincere.evaluate import Evaluation
 from sincere.evaluate.bootstrap import resampled_class_means
 
@@ -40,7 +40,7 @@ def figure_a1(conditions: Conditions) -> Outcome:
     return Outcome(
         verdict,
         f"{reason} Most confused: {_most_confused(a, names)} with SINCERE, {_most_confused(b, names)} with SupCon.",
-        f"{one.title}; linear classifier; mean over {len(one.seeds)} seed(s)",
+        f"{one.title}; linear classifier; {number_of_seeds(one)}",
         (
             largest,
             Measured("correlation of the errors off the diagonal", correlation, n=f"{int(off.sum())} cells"),

@@ -1,6 +1,6 @@
 """Claims 5 and 27: the loss as a bound on a KL divergence, and what temperature and |N| do to it (SINCERE, 3.4)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import log
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 BOTH = ("sincere", "infonce")
 SIGMAS = 3.0  # standard errors by which a mean of samples may exceed a bound that holds in expectation
+EXACT = 1.0  # the temperature at which the critic of claim 27 is the log density ratio
 
 
 def kl_bound(conditions: Conditions) -> Outcome:
@@ -174,25 +175,55 @@ def best_temperature(curve: KlBoundCurve, size: int) -> float:
 def answer(curve: KlBoundCurve, best: dict[int, float]) -> str:
     """In plain words, from the figures."""
     sizes = sorted(best)
-    exact, last = curve.of("sincere", 1.0), sizes[-1]
-    at_last = {point.temperature: point.bound for point in _at(curve, last)}
-    low, high = min(at_last), max(at_last)
-    always = (
-        f"τ = {best[last]:g} is tightest at every |N|"
-        if len(set(best.values())) == 1
-        else ("the tightest τ is " + ", ".join(f"{best[size]:g} at |N| = {size:,}" for size in sizes))
-    )
+    last = sizes[-1]
+    at_last = _at(curve, last)
+    exact = curve.of("sincere", EXACT)
+    rivals = [p.temperature for p in at_last if p.temperature != EXACT and p.bound + SIGMAS * p.error > exact[-1].bound]
+    apart = "Temperature and |N| do different things: " if set(best.values()) == {EXACT} and not rivals else ""
     cap = kl_bound_ceiling(classes=10, negatives=10**9, temperature=1.0)
-    return (
-        f"Temperature and |N| do different things: {always}, the τ at which the critic is the log density ratio, "
-        f"and there "
-        f"|N| closes the gap to the true {curve.divergence:g} nats, from {exact[0].bound:.2f} at {sizes[0]} to "
-        f"{exact[-1].bound:.2f} at {last:,}. More negatives do not make up for a wrong τ, and loosen the bound "
-        f"where τ is far too low ({number(at_last[low])} at τ = "
-        f"{low:g}, "
-        f"{at_last[high]:.2f} at τ = {high:g}); and on a sphere τ alone caps what can be seen at K/((K−1)τ) nats: "
-        f"{cap:.2f} for 10 classes at τ = 1, however many negatives."
+    words = (
+        f"{apart}{_of_tightest(best)}; at τ = {EXACT:g} |N| {_of_gap(curve)} the true {curve.divergence:g} nats, from "
+        f"{exact[0].bound:.2f} at {sizes[0]} to {exact[-1].bound:.2f} at {last:,}. More negatives "
+        f"{f'make up for τ = {_listed(rivals)}' if rivals else 'do not make up for a wrong τ'}"
+        f"{_of_loosened(at_last)}: at |N| = {last:,} the bound is {number(at_last[0].bound)} at "
+        f"τ = {at_last[0].temperature:g} and {number(at_last[-1].bound)} at τ = {at_last[-1].temperature:g}. On a "
+        f"sphere τ alone caps what can be seen at K/((K−1)τ) nats: {cap:.2f} for 10 classes at τ = 1, however many "
+        "negatives."
     )
+    return words[0].upper() + words[1:] if words[0] != "τ" else words
+
+
+def _of_tightest(best: Mapping[int, float]) -> str:
+    """Which temperature, and whether it is the critic's own."""
+    own = "at which the critic is the log density ratio"
+    if len(set(best.values())) > 1:
+        tightest = ", ".join(f"{temperature:g} at |N| = {size:,}" for size, temperature in sorted(best.items()))
+        return f"the tightest τ is {tightest}, where {EXACT:g} is the τ {own}"
+    (found,) = set(best.values())
+    return f"τ = {found:g} is tightest at every |N|, {'the' if found == EXACT else f'and not {EXACT:g}, the'} τ {own}"
+
+
+def _of_gap(curve: KlBoundCurve) -> str:
+    """What more negatives do to the bound of the exact critic: closed within three standard errors."""
+    first, *_, last = curve.of("sincere", EXACT)
+    if abs(curve.divergence - last.bound) <= SIGMAS * last.error:
+        return "closes the gap to"
+    nearer = abs(curve.divergence - last.bound) < abs(curve.divergence - first.bound)
+    return "narrows the gap to" if nearer else "does not narrow the gap to"
+
+
+def _of_loosened(at_last: Sequence[KlBoundPoint]) -> str:
+    """Temperatures at which the last step of |N| lowered the bound beyond noise; nothing where there are none."""
+    fallen = [
+        point.temperature
+        for point in at_last
+        if point.gain is not None and point.gain_error is not None and point.gain < -SIGMAS * point.gain_error
+    ]
+    return f", and loosen the bound at τ = {_listed(fallen)}" if fallen else ""
+
+
+def _listed(temperatures: Sequence[float]) -> str:
+    return " and ".join(f"{temperature:g}" for temperature in temperatures)
 
 
 def _draw_temperature(figure: "Figure", curve: KlBoundCurve, ceilings: dict[tuple[float, int], float]) -> None:

@@ -139,14 +139,14 @@ def tail_answer(found: Sequence[TailReading]) -> str:
     sentences = []
     for loss in BOTH:
         cosine, accuracy = (changed[loss, plain, field] for field in ("rare_cosine", "rare_accuracy"))
-        over = [f"{_told(changed[loss, way, 'rare_accuracy'])} against {way}" for way in (weighed, dealt)]
+        over = [f"by {_told(changed[loss, way, 'rare_accuracy'])} against {way}" for way in (weighed, dealt)]
         sentences.append(
-            f"with {TITLES[loss]} the cosine of rare ones by {_told(cosine)} and the accuracy on them by "
-            f"{_told(accuracy)} points, by {', and by '.join(over)}"
+            f"with {TITLES[loss]}, against the {plain}, the cosine of rare ones by {_told(cosine)} and the accuracy on "
+            f"them by {_told(accuracy)} points; that accuracy {', and '.join(over)}"
         )
     return (
-        f"In networks trained on digits of which some are rare both together change, against the {plain}, "
-        f"{'; '.join(sentences)}."
+        "In networks trained on digits of which some are rare, such balancing changes "
+        f"{'. It changes '.join(sentences)}."
     )
 
 

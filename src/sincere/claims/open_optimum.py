@@ -1,14 +1,13 @@
-"""Claims 26 and 29, open questions: what other similarities and a projection head do to the optimum."""
+"""Claim 26, an open question: what other similarities than cosine do to the optimum."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sincere.claims.claim import Claim, Conditions, Outcome
-from sincere.claims.optimum import GRAF
 from sincere.claims.palette import COLOURS, GREY, TITLES
 from sincere.claims.record import Measured, number
 from sincere.claims.sincere_losses import SECTION
-from sincere.theory import ProjectionOptimum, SimilarityOptimum, projection_optimum, similarity_optimum
+from sincere.theory import SimilarityOptimum, similarity_optimum
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -155,108 +154,6 @@ def _draw_similarities(
     right.legend(frameon=False, fontsize=8)
 
 
-def projection_head(conditions: Conditions) -> Outcome:
-    """Features and outputs at the optimum behind no head, a linear one and an MLP."""
-    starts = 10 if conditions.full else 3
-    dims = (3, 2, 6) if conditions.full else (3, 2)
-    found = [projection_optimum(loss, dim=dim, starts=starts, seed=conditions.seed) for loss in LOSSES for dim in dims]
-    rows = [(one, row) for one in found for row in one.rows]
-    return Outcome(
-        "answered",
-        projection_answer(found),
-        f"free features of dimension {found[0].feature_dim}, 4 classes × {found[0].members}, a head that is trained "
-        f"with them, τ = {found[0].temperature:g}; output of {' and '.join(str(dim) for dim in dims if dim > 2)} "
-        f"dimensions, and of 2, too few for a simplex; best of {starts} starts",
-        tuple(
-            Measured(f"{TITLES[one.loss]}, {row.head}: {name}", value)
-            for one, row in rows
-            if one.dim == 3
-            for name, value in (
-                ("output off the simplex", row.output.simplex_deviation),
-                ("features off the simplex", row.features.simplex_deviation),
-                ("share of the features' variance within classes", row.features_within),
-            )
-        ),
-        tuple(
-            {
-                "loss": one.loss,
-                "dim": one.dim,
-                "head": row.head,
-                "value": row.value,
-                "excess": row.excess,
-                "output_off_simplex": row.output.simplex_deviation,
-                "output_within": row.output_within,
-                "features_off_simplex": row.features.simplex_deviation,
-                "features_within": row.features_within,
-                "rank": row.rank,
-                "converged": row.converged,
-            }
-            for one, row in rows
-        ),
-        lambda figure: _draw_projection(figure, [one for one in found if one.dim in (2, 3)]),
-    )
-
-
-def projection_answer(found: Sequence[ProjectionOptimum]) -> str:
-    """In plain words, from the figures."""
-    wide = [one for one in found if one.dim == 3]
-    narrow = [one for one in found if one.dim == 2]
-    heads = [one.of(head) for one in wide for head in ("linear", "mlp")]
-    output, inside = max(row.output.simplex_deviation for row in heads), [row.features_within for row in heads]
-    excess = max(one.of("linear").excess for one in narrow)
-    return (
-        (
-            "The head takes the simplex upon itself: its output ends there"
-            if output < 1e-3
-            else "The head's output is off the simplex"
-        )
-        + f" (off by at most {number(output)}), and the features in front of it need not: "
-        f"{number(100 * min(inside))} to "
-        f"{number(100 * max(inside))} % of their variance stays within classes, against "
-        f"{number(100 * wide[0].of('none').features_within)} % without a head, and their means are off it by "
-        f"{number(min(row.features.simplex_deviation for row in heads))} or more. A head of fewer than K − 1 "
-        f"dimensions makes "
-        f"the simplex impossible, at a cost of up to {number(excess)} in the loss."
-    )
-
-
-def _draw_projection(figure: "Figure", found: Sequence[ProjectionOptimum]) -> None:
-    left, right = figure.subplots(1, 2)
-    wide = [one for one in found if one.dim == 3]
-    heads = [row.head for row in wide[0].rows]
-    for number_of, one in enumerate(wide):
-        places = [place + 0.4 * number_of - 0.2 for place in range(len(heads))]
-        shares = [100 * row.features_within for row in one.rows]
-        left.bar(places, shares, width=0.38, color=COLOURS[one.loss], label=f"{TITLES[one.loss]}: features")
-        outputs = [100 * row.output_within for row in one.rows]
-        left.plot(
-            places,
-            outputs,
-            "D",
-            color="black",
-            markersize=5,
-            label="head's output" if number_of == 0 else None,
-            clip_on=False,
-        )
-    most = max(100 * row.features_within for one in wide for row in one.rows)
-    left.set(ylabel="% of the variance within classes", title="Output of 3 dimensions", ylim=(0, 1.3 * most))
-    for number_of, one in enumerate(found):
-        places = [place + 0.2 * number_of - 0.3 for place in range(len(heads))]
-        deviations = [max(row.output.simplex_deviation, 1e-9) for row in one.rows]
-        marker = "o" if one.dim == 3 else "v"
-        label = f"{TITLES[one.loss]}, output of {one.dim}"
-        right.plot(places, deviations, marker, color=COLOURS[one.loss], markersize=8, label=label)
-    right.axhline(1e-3, color=GREY, linestyle="--", linewidth=1)
-    right.set(yscale="log", ylim=(1e-9, 1e4), ylabel="output's cosines off −1/(K−1)", title="What the loss sees")
-    right.set_yticks([10.0**power for power in range(-8, 1, 2)])  # above, the legend
-    for axis in (left, right):
-        axis.set_xticks(
-            range(len(heads)), ["no head" if head == "none" else head.replace("mlp", "MLP") for head in heads]
-        )
-    left.legend(frameon=False, fontsize=8, loc="upper left")
-    right.legend(frameon=False, fontsize=8, loc="upper left")
-
-
 OPEN_OPTIMUM = (
     Claim(
         26,
@@ -265,14 +162,5 @@ OPEN_OPTIMUM = (
         "what do other similarities than cosine do to the optimum?",
         "not examined",
         other_similarities,
-    ),
-    Claim(
-        29,
-        "projection-head",
-        f"open question of {GRAF}",
-        "how does a projection head affect the optimal arrangement?",
-        "not examined",
-        projection_head,
-        decisive="^SINCERE, (none|mlp): share",
     ),
 )

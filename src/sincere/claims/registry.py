@@ -19,6 +19,7 @@ from sincere.claims.many_labels import MANY_LABELS
 from sincere.claims.open_optimum import OPEN_OPTIMUM
 from sincere.claims.optimum import OPTIMUM
 from sincere.claims.other_modalities import OTHER_MODALITIES
+from sincere.claims.projection_head import PROJECTION_HEAD
 from sincere.claims.random_labels import RANDOM_LABELS
 from sincere.claims.set_loss import SET_LOSS
 from sincere.claims.sincere_accuracy import SINCERE_ACCURACY
@@ -50,6 +51,7 @@ CLAIMS: tuple[Claim, ...] = tuple(
             *RANDOM_LABELS,
             *CLASS_SIZES,
             *OPEN_OPTIMUM,
+            *PROJECTION_HEAD,
             *COST,
             *ENCODER_SHARE,
         ),
