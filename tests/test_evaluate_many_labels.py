@@ -1,5 +1,7 @@
 """Figures of samples with several labels, against scikit-learn and loops."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
@@ -122,6 +124,39 @@ def test_equally_near_references_share_and_their_order_is_nothing():
     assert one.neighbour_jaccard.value == pytest.approx(other.neighbour_jaccard.value, abs=1e-6)
 
 
+def test_samples_with_equal_votes_tie_whatever_the_order_of_the_references():
+    """Shares are thirds and sevenths, whose float32 sums depend on the order; here fractions, and scikit-learn."""
+    for _ in range(10):
+        known, new = np.sign(GENERATOR.normal(size=(150, 3))), np.sign(GENERATOR.normal(size=(60, 3)))
+        orders = np.arange(150), GENERATOR.permutation(150)
+        one, other = (evaluate_multi_hot(new, HOT, known[o], KNOWN_HOT[o], k=17, l2=1.0, draws=100) for o in orders)
+        assert one.knn_map == other.knn_map
+        places = np.zeros(HOT.shape)
+        for label in range(4):
+            votes = [fraction_of_votes(row, known, KNOWN_HOT[:, label], 17) for row in new]
+            places[:, label] = [sorted(set(votes)).index(vote) for vote in votes]
+        wanted = [average_precision_score(HOT[:, label], places[:, label]) for label in range(4)]
+        assert [found.knn.value for found in one.labels] == pytest.approx(wanted, abs=1e-9)
+
+
+def fraction_of_votes(row, known, hot, k):
+    """The k nearest that carry a label, among equally long rows of whole numbers; the equally near ones share."""
+    cosines = (known @ row).astype(int)
+    last = np.sort(cosines)[-k]
+    nearer, tied = cosines > last, cosines == last
+    return int(hot[nearer].sum()) + Fraction(int((k - nearer.sum()) * hot[tied].sum()), int(tied.sum()))
+
+
+def test_a_label_that_no_sample_carries_is_wrong_to_be_said():
+    hot = HOT.copy()
+    hot[:, 0] = 0
+    said = sklearn_scores(0.1) > 0
+    assert said[:, 0].any()
+    found = evaluate_multi_hot(NEW, hot, KNOWN, KNOWN_HOT, l2=0.1, draws=100)
+    assert found.micro_f1.value == pytest.approx(f1_score(hot, said, average="micro"))
+    assert found.macro_f1.value == pytest.approx(f1_score(hot[:, 1:], said[:, 1:], average="macro"))
+
+
 def test_nothing_is_chosen_on_the_samples_and_unlabelled_ones_are_left_out():
     chosen = evaluate_multi_hot(NEW, HOT, KNOWN, KNOWN_HOT)
     assert evaluate_multi_hot(NEW, 1 - HOT, KNOWN, KNOWN_HOT).l2 == chosen.l2
@@ -154,6 +189,7 @@ def test_labels_that_nobody_carries_are_told():
     [
         ((NEW, HOT[:, 0], KNOWN, KNOWN_HOT), {}, InputError, "0 or 1 for each label of each sample, \\(60, labels\\)"),
         ((NEW, 2 * HOT, KNOWN, KNOWN_HOT), {}, InputError, "labels must be 0 or 1: got 2"),
+        ((NEW, np.where(HOT, 1, np.nan), KNOWN, KNOWN_HOT), {}, InputError, "labels must be 0 or 1: got nan"),
         ((NEW, HOT, KNOWN, KNOWN_HOT[:, :3]), {}, InputError, "got embeddings of 8 and 8 dimensions, 4 and 3 labels"),
         ((NEW, HOT * 0, KNOWN, KNOWN_HOT), {}, InputError, "must carry a label"),
         ((NEW[:, None], HOT, KNOWN, KNOWN_HOT), {}, InputError, r"pass one, \[:, 0\]"),
@@ -161,6 +197,7 @@ def test_labels_that_nobody_carries_are_told():
         ((NEW, HOT, KNOWN, KNOWN_HOT), {"label_names": "abc"}, OptionError, "each of 4 labels: got 3"),
         ((NEW, HOT, KNOWN, KNOWN_HOT), {"k": 151}, OptionError, "150 references: got 151"),
         ((NEW, HOT, KNOWN, KNOWN_HOT), {"l2": 0}, OptionError, "l2 must be positive"),
+        ((NEW, HOT, KNOWN, KNOWN_HOT), {"l2": np.inf}, OptionError, "l2 must be positive and finite: got inf"),
     ],
 )
 def test_what_does_not_fit_is_refused(arguments, options, error, said):
