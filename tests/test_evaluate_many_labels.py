@@ -96,6 +96,8 @@ def test_figures_against_scikit_learn_and_loops():
     ]
     table = str(found)
     assert "150 references, 60 samples" in table
+    listed = [line[0] for line in table.split("lowest first\n")[1].splitlines()]
+    assert listed == ["abcd"[label] for label in np.argsort(wanted)]
     assert f"{100 * found.linear_map.value:.2f}" in table
 
 
@@ -108,6 +110,11 @@ def test_intervals_are_those_of_the_figures_in_each_draw():
     f1 = [f1_score(HOT[some], scores[some] > 0, average="micro") for some in drawn]
     for estimate, values in ((found.linear_map, maps), (found.micro_f1, f1)):
         assert (estimate.low, estimate.high) == pytest.approx(tuple(np.quantile(values, [0.025, 0.975])))
+    nearest = KNOWN_HOT[(NEW @ (KNOWN / np.linalg.norm(KNOWN, axis=1, keepdims=True)).T).argmax(1)]
+    shared = ((HOT & nearest).sum(1) / np.maximum((HOT | nearest).sum(1), 1))[HOT.any(1)]  # of those with any label
+    counts = torch.cat(list(resampled_counts(len(shared), draws=200, seed=5))).numpy()
+    low_high = found.neighbour_jaccard.low, found.neighbour_jaccard.high
+    assert low_high == pytest.approx(tuple(np.quantile(counts @ shared / len(shared), [0.025, 0.975])))
 
 
 def test_equally_near_references_share_and_their_order_is_nothing():
@@ -160,7 +167,7 @@ def test_a_label_that_no_sample_carries_is_wrong_to_be_said():
 def test_nothing_is_chosen_on_the_samples_and_unlabelled_ones_are_left_out():
     chosen = evaluate_multi_hot(NEW, HOT, KNOWN, KNOWN_HOT)
     assert evaluate_multi_hot(NEW, 1 - HOT, KNOWN, KNOWN_HOT).l2 == chosen.l2
-    unlabelled = np.full((1, 4), -1)
+    unlabelled = np.array([[1, 0, -1, 1]])  # one negative entry is enough
     more = evaluate_multi_hot(
         np.r_[NEW, NEW[:1]], np.r_[HOT, unlabelled], np.r_[KNOWN, KNOWN[:1]], np.r_[KNOWN_HOT, unlabelled]
     )
@@ -169,7 +176,7 @@ def test_nothing_is_chosen_on_the_samples_and_unlabelled_ones_are_left_out():
 
 def test_labels_that_nobody_carries_are_told():
     hot, known = HOT.copy(), KNOWN_HOT.copy()
-    hot[:, 0], known[:, 1] = 0, 0
+    hot[:, 0], known[:, :2] = 0, 0
     found = evaluate_multi_hot(NEW, hot, KNOWN, known, label_names=["ash", "elm", "fir", "oak"], draws=100)
     assert [one.name for one in found.labels] == ["elm", "fir", "oak"]
     assert found.labels[0].knn.value == pytest.approx(hot[:, 1].mean())  # nothing tells it: all tie
@@ -191,7 +198,9 @@ def test_labels_that_nobody_carries_are_told():
         ((NEW, 2 * HOT, KNOWN, KNOWN_HOT), {}, InputError, "labels must be 0 or 1: got 2"),
         ((NEW, np.where(HOT, 1, np.nan), KNOWN, KNOWN_HOT), {}, InputError, "labels must be 0 or 1: got nan"),
         ((NEW, HOT, KNOWN, KNOWN_HOT[:, :3]), {}, InputError, "got embeddings of 8 and 8 dimensions, 4 and 3 labels"),
+        ((NEW[:, :3], HOT, KNOWN, KNOWN_HOT), {}, InputError, "got embeddings of 3 and 8 dimensions, 4 and 4 labels"),
         ((NEW, HOT * 0, KNOWN, KNOWN_HOT), {}, InputError, "must carry a label"),
+        ((NEW, HOT, KNOWN, KNOWN_HOT * 0), {}, InputError, "must carry a label"),
         ((NEW[:, None], HOT, KNOWN, KNOWN_HOT), {}, InputError, r"pass one, \[:, 0\]"),
         ((NEW * np.nan, HOT, KNOWN, KNOWN_HOT), {}, InputError, "embeddings"),
         ((NEW, HOT, KNOWN, KNOWN_HOT), {"label_names": "abc"}, OptionError, "each of 4 labels: got 3"),
