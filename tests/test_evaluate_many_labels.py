@@ -154,6 +154,11 @@ def fraction_of_votes(row, known, hot, k):
     return int(hot[nearer].sum()) + Fraction(int((k - nearer.sum()) * hot[tied].sum()), int(tied.sum()))
 
 
+@pytest.mark.parametrize(("references", "k"), [(12, 12), (150, 20)])
+def test_neighbours_are_twenty_or_all_of_fewer(references, k):
+    assert evaluate_multi_hot(NEW, HOT, KNOWN[:references], KNOWN_HOT[:references], l2=1.0, draws=100).k == k
+
+
 def test_a_label_that_no_sample_carries_is_wrong_to_be_said():
     hot = HOT.copy()
     hot[:, 0] = 0

@@ -90,6 +90,11 @@ def test_strength_is_chosen_within_the_references():
     assert found.l2 == min(errors, key=errors.get)
 
 
+@pytest.mark.parametrize(("references", "k"), [(3, 3), (120, 10)])
+def test_neighbours_are_ten_or_all_of_fewer(references, k):
+    assert evaluate_numbers(NEW, WANTED, KNOWN[:references], NUMBERS[:references]).k == k
+
+
 def test_samples_without_a_number_are_left_out():
     plain = evaluate_numbers(NEW, WANTED, KNOWN, NUMBERS)
     gap = [np.nan]
@@ -104,6 +109,7 @@ def test_samples_without_a_number_are_left_out():
         ((NEW, ["a"] * 50, KNOWN, NUMBERS), {}, InputError, "one number for each"),
         ((NEW, WANTED * np.nan, KNOWN, NUMBERS), {}, InputError, "not all of them NaN"),
         ((NEW, WANTED, KNOWN, NUMBERS * np.inf), {}, InputError, "reference_values must be finite"),
+        ((NEW, np.r_[np.inf, WANTED[1:]], KNOWN, NUMBERS), {}, InputError, "values must be finite"),
         ((NEW[:, :3], WANTED, KNOWN, NUMBERS), {}, InputError, "share their dimensions: got 3 and 6"),
         ((NEW, WANTED, KNOWN, NUMBERS), {"k": 0}, OptionError, "k must be"),
         ((NEW, WANTED, KNOWN, NUMBERS), {"l2": -1.0}, OptionError, "l2 must be positive"),
