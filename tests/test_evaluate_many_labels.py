@@ -117,6 +117,19 @@ def test_intervals_are_those_of_the_figures_in_each_draw():
     assert low_high == pytest.approx(tuple(np.quantile(counts @ shared / len(shared), [0.025, 0.975])))
 
 
+def test_a_draw_without_a_rare_label_is_the_mean_of_the_others():
+    hot, scores = HOT.copy(), sklearn_scores(0.1)
+    hot[:, 0] = 0
+    hot[np.argmin(scores[:, 0]), 0] = 1  # one sample, and the least likely: its label lowers what it is part of
+    found = evaluate_multi_hot(NEW, hot, KNOWN, KNOWN_HOT, l2=0.1, draws=100, seed=5)
+    maps = []
+    for counts in torch.cat(list(resampled_counts(len(NEW), draws=100, seed=5))).long().numpy():
+        some = np.repeat(np.arange(len(NEW)), counts)
+        there = hot[some].any(axis=0)
+        maps.append(average_precision_score(hot[some][:, there], scores[some][:, there], average="macro"))
+    assert (found.linear_map.low, found.linear_map.high) == pytest.approx(tuple(np.quantile(maps, [0.025, 0.975])))
+
+
 def test_equally_near_references_share_and_their_order_is_nothing():
     gallery = torch.tensor([[1.0, 0.0]] * 3 + [[0.0, 1.0], [-1.0, 0.0]])
     ((_, shares),) = neighbour_shares(torch.tensor([[2.0, 0.1]]), gallery, k=2)
