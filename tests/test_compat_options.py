@@ -77,6 +77,21 @@ def test_of_triplets_that_repeat_pairs_the_values_are_the_same(name, option):
     torch.testing.assert_close(ours(rows(), LABELS, mined), theirs(rows(), LABELS, mined), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("reducer", ["MeanReducer", "AvgNonZeroReducer"])
+def test_a_mean_of_each_anchor_counts_a_pair_once_however_often_it_was_mined(reducer):
+    """And some pairs more often than others; the negatives in the sum count as often as they were mined."""
+    once = (
+        torch.tensor([0, 0, 1, 3]),
+        torch.tensor([1, 2, 2, 4]),
+        torch.tensor([0, 1, 3, 3]),
+        torch.tensor([5, 6, 7, 8]),
+    )
+    mined = tuple(torch.cat([one, one[-1:], one[:1], one[:1]]) for one in once)
+    options = {"temperature": 0.3, "reducer": reducers.PerAnchorReducer(getattr(reducers, reducer)())}
+    ours, theirs = (module.NTXentLoss(**options)(rows(), None, mined) for module in (metric_learning, pml))
+    torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
+
+
 def test_sincere_takes_them_as_well():
     """It is their NT-Xent with each anchor counted once."""
     for option in ("dot", "regulariser"):

@@ -280,3 +280,15 @@ def test_classes_that_compete_alike_in_odd_batches(labels):
 def test_equal_embeddings_are_called_untrained_where_classes_compete_alike_too():
     found = sincere.diagnose(torch.ones(40, 4), torch.tensor([0] * 30 + [1] * 10), class_balanced=True)
     assert any("tell nothing apart" in message for message in found.messages)
+
+
+def test_a_loss_without_negatives_reads_as_it_is_computed():
+    z, y = torch.randn(4, 3), torch.zeros(4, dtype=torch.int64)
+    assert sincere.diagnose(z, y).losses["decoupled"].value == SF.decoupled(z, y).item() == 0
+
+
+@pytest.mark.parametrize(("classes", "fit"), [(4, True), (5, False)])
+def test_as_many_classes_fit_a_simplex_as_it_has_corners(classes, fit):
+    """Four in three dimensions, a tetrahedron's."""
+    found = sincere.diagnose(torch.randn(2 * classes, 3), torch.arange(classes).repeat(2))
+    assert any("do not fit a regular simplex" in message for message in found.messages) is not fit

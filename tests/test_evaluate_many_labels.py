@@ -1,5 +1,7 @@
 """Figures of samples with several labels, against scikit-learn and loops."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
@@ -94,6 +96,8 @@ def test_figures_against_scikit_learn_and_loops():
     ]
     table = str(found)
     assert "150 references, 60 samples" in table
+    listed = [line[0] for line in table.split("lowest first\n")[1].splitlines()]
+    assert listed == ["abcd"[label] for label in np.argsort(wanted)]
     assert f"{100 * found.linear_map.value:.2f}" in table
 
 
@@ -106,6 +110,24 @@ def test_intervals_are_those_of_the_figures_in_each_draw():
     f1 = [f1_score(HOT[some], scores[some] > 0, average="micro") for some in drawn]
     for estimate, values in ((found.linear_map, maps), (found.micro_f1, f1)):
         assert (estimate.low, estimate.high) == pytest.approx(tuple(np.quantile(values, [0.025, 0.975])))
+    nearest = KNOWN_HOT[(NEW @ (KNOWN / np.linalg.norm(KNOWN, axis=1, keepdims=True)).T).argmax(1)]
+    shared = ((HOT & nearest).sum(1) / np.maximum((HOT | nearest).sum(1), 1))[HOT.any(1)]  # of those with any label
+    counts = torch.cat(list(resampled_counts(len(shared), draws=200, seed=5))).numpy()
+    low_high = found.neighbour_jaccard.low, found.neighbour_jaccard.high
+    assert low_high == pytest.approx(tuple(np.quantile(counts @ shared / len(shared), [0.025, 0.975])))
+
+
+def test_a_draw_without_a_rare_label_is_the_mean_of_the_others():
+    hot, scores = HOT.copy(), sklearn_scores(0.1)
+    hot[:, 0] = 0
+    hot[np.argmin(scores[:, 0]), 0] = 1  # one sample, and the least likely: its label lowers what it is part of
+    found = evaluate_multi_hot(NEW, hot, KNOWN, KNOWN_HOT, l2=0.1, draws=100, seed=5)
+    maps = []
+    for counts in torch.cat(list(resampled_counts(len(NEW), draws=100, seed=5))).long().numpy():
+        some = np.repeat(np.arange(len(NEW)), counts)
+        there = hot[some].any(axis=0)
+        maps.append(average_precision_score(hot[some][:, there], scores[some][:, there], average="macro"))
+    assert (found.linear_map.low, found.linear_map.high) == pytest.approx(tuple(np.quantile(maps, [0.025, 0.975])))
 
 
 def test_equally_near_references_share_and_their_order_is_nothing():
@@ -122,10 +144,48 @@ def test_equally_near_references_share_and_their_order_is_nothing():
     assert one.neighbour_jaccard.value == pytest.approx(other.neighbour_jaccard.value, abs=1e-6)
 
 
+def test_samples_with_equal_votes_tie_whatever_the_order_of_the_references():
+    """Shares are thirds and sevenths, whose float32 sums depend on the order; here fractions, and scikit-learn."""
+    for _ in range(10):
+        known, new = np.sign(GENERATOR.normal(size=(150, 3))), np.sign(GENERATOR.normal(size=(60, 3)))
+        orders = np.arange(150), GENERATOR.permutation(150)
+        one, other = (evaluate_multi_hot(new, HOT, known[o], KNOWN_HOT[o], k=17, l2=1.0, draws=100) for o in orders)
+        assert one.knn_map == other.knn_map
+        places = np.zeros(HOT.shape)
+        for label in range(4):
+            votes = [fraction_of_votes(row, known, KNOWN_HOT[:, label], 17) for row in new]
+            places[:, label] = [sorted(set(votes)).index(vote) for vote in votes]
+        wanted = [average_precision_score(HOT[:, label], places[:, label]) for label in range(4)]
+        assert [found.knn.value for found in one.labels] == pytest.approx(wanted, abs=1e-9)
+
+
+def fraction_of_votes(row, known, hot, k):
+    """The k nearest that carry a label, among equally long rows of whole numbers; the equally near ones share."""
+    cosines = (known @ row).astype(int)
+    last = np.sort(cosines)[-k]
+    nearer, tied = cosines > last, cosines == last
+    return int(hot[nearer].sum()) + Fraction(int((k - nearer.sum()) * hot[tied].sum()), int(tied.sum()))
+
+
+@pytest.mark.parametrize(("references", "k"), [(12, 12), (150, 20)])
+def test_neighbours_are_twenty_or_all_of_fewer(references, k):
+    assert evaluate_multi_hot(NEW, HOT, KNOWN[:references], KNOWN_HOT[:references], l2=1.0, draws=100).k == k
+
+
+def test_a_label_that_no_sample_carries_is_wrong_to_be_said():
+    hot = HOT.copy()
+    hot[:, 0] = 0
+    said = sklearn_scores(0.1) > 0
+    assert said[:, 0].any()
+    found = evaluate_multi_hot(NEW, hot, KNOWN, KNOWN_HOT, l2=0.1, draws=100)
+    assert found.micro_f1.value == pytest.approx(f1_score(hot, said, average="micro"))
+    assert found.macro_f1.value == pytest.approx(f1_score(hot[:, 1:], said[:, 1:], average="macro"))
+
+
 def test_nothing_is_chosen_on_the_samples_and_unlabelled_ones_are_left_out():
     chosen = evaluate_multi_hot(NEW, HOT, KNOWN, KNOWN_HOT)
     assert evaluate_multi_hot(NEW, 1 - HOT, KNOWN, KNOWN_HOT).l2 == chosen.l2
-    unlabelled = np.full((1, 4), -1)
+    unlabelled = np.array([[1, 0, -1, 1]])  # one negative entry is enough
     more = evaluate_multi_hot(
         np.r_[NEW, NEW[:1]], np.r_[HOT, unlabelled], np.r_[KNOWN, KNOWN[:1]], np.r_[KNOWN_HOT, unlabelled]
     )
@@ -134,7 +194,7 @@ def test_nothing_is_chosen_on_the_samples_and_unlabelled_ones_are_left_out():
 
 def test_labels_that_nobody_carries_are_told():
     hot, known = HOT.copy(), KNOWN_HOT.copy()
-    hot[:, 0], known[:, 1] = 0, 0
+    hot[:, 0], known[:, :2] = 0, 0
     found = evaluate_multi_hot(NEW, hot, KNOWN, known, label_names=["ash", "elm", "fir", "oak"], draws=100)
     assert [one.name for one in found.labels] == ["elm", "fir", "oak"]
     assert found.labels[0].knn.value == pytest.approx(hot[:, 1].mean())  # nothing tells it: all tie
@@ -154,13 +214,17 @@ def test_labels_that_nobody_carries_are_told():
     [
         ((NEW, HOT[:, 0], KNOWN, KNOWN_HOT), {}, InputError, "0 or 1 for each label of each sample, \\(60, labels\\)"),
         ((NEW, 2 * HOT, KNOWN, KNOWN_HOT), {}, InputError, "labels must be 0 or 1: got 2"),
+        ((NEW, np.where(HOT, 1, np.nan), KNOWN, KNOWN_HOT), {}, InputError, "labels must be 0 or 1: got nan"),
         ((NEW, HOT, KNOWN, KNOWN_HOT[:, :3]), {}, InputError, "got embeddings of 8 and 8 dimensions, 4 and 3 labels"),
+        ((NEW[:, :3], HOT, KNOWN, KNOWN_HOT), {}, InputError, "got embeddings of 3 and 8 dimensions, 4 and 4 labels"),
         ((NEW, HOT * 0, KNOWN, KNOWN_HOT), {}, InputError, "must carry a label"),
+        ((NEW, HOT, KNOWN, KNOWN_HOT * 0), {}, InputError, "must carry a label"),
         ((NEW[:, None], HOT, KNOWN, KNOWN_HOT), {}, InputError, r"pass one, \[:, 0\]"),
         ((NEW * np.nan, HOT, KNOWN, KNOWN_HOT), {}, InputError, "embeddings"),
         ((NEW, HOT, KNOWN, KNOWN_HOT), {"label_names": "abc"}, OptionError, "each of 4 labels: got 3"),
         ((NEW, HOT, KNOWN, KNOWN_HOT), {"k": 151}, OptionError, "150 references: got 151"),
         ((NEW, HOT, KNOWN, KNOWN_HOT), {"l2": 0}, OptionError, "l2 must be positive"),
+        ((NEW, HOT, KNOWN, KNOWN_HOT), {"l2": np.inf}, OptionError, "l2 must be positive and finite: got inf"),
     ],
 )
 def test_what_does_not_fit_is_refused(arguments, options, error, said):

@@ -51,6 +51,28 @@ def test_intervals_come_from_the_draws():
         assert (figure.low, figure.high) == pytest.approx(tuple(np.quantile(values, [0.025, 0.975])), rel=1e-4)
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_a_draw_of_one_sample_has_no_r2(n):
+    """Of three samples every ninth draw is one of them three times; what rounding leaves of its variance is none."""
+    from sincere.evaluate.bootstrap import resampled_counts
+
+    found = evaluate_numbers(NEW[:n], WANTED[:n], KNOWN, NUMBERS, l2=0.3, draws=200)
+    guess, shares = np.array(found.linear.predictions), []
+    for counts in np.concatenate([part.numpy() for part in resampled_counts(n, draws=200, seed=0)]):
+        some = np.repeat(np.arange(n), counts.astype(int))
+        if len(set(some)) > 1:
+            shares.append(r2_score(WANTED[some], guess[some]))
+    wanted = np.quantile(shares, [0.025, 0.975]) if shares else [np.nan] * 2
+    assert (found.linear.r2.low, found.linear.r2.high) == pytest.approx(tuple(wanted), rel=1e-6, nan_ok=True)
+
+
+def test_equally_near_references_share_without_a_loss_of_digits():
+    """Nanoseconds since 1970, of which thirds in float32 would lose half a minute."""
+    numbers = 1_700_000_000_000_000_000 + np.arange(12) * 10**9
+    found = evaluate_numbers(np.eye(4), numbers[:4], np.repeat(np.eye(4), 3, axis=0), numbers, k=2, l2=1.0)
+    assert found.knn.predictions == pytest.approx(numbers.reshape(4, 3).mean(1), rel=0, abs=1e4)
+
+
 def test_strength_is_chosen_within_the_references():
     from sincere.evaluate.linear import stratified_folds
 
@@ -68,6 +90,11 @@ def test_strength_is_chosen_within_the_references():
     assert found.l2 == min(errors, key=errors.get)
 
 
+@pytest.mark.parametrize(("references", "k"), [(3, 3), (120, 10)])
+def test_neighbours_are_ten_or_all_of_fewer(references, k):
+    assert evaluate_numbers(NEW, WANTED, KNOWN[:references], NUMBERS[:references]).k == k
+
+
 def test_samples_without_a_number_are_left_out():
     plain = evaluate_numbers(NEW, WANTED, KNOWN, NUMBERS)
     gap = [np.nan]
@@ -82,9 +109,11 @@ def test_samples_without_a_number_are_left_out():
         ((NEW, ["a"] * 50, KNOWN, NUMBERS), {}, InputError, "one number for each"),
         ((NEW, WANTED * np.nan, KNOWN, NUMBERS), {}, InputError, "not all of them NaN"),
         ((NEW, WANTED, KNOWN, NUMBERS * np.inf), {}, InputError, "reference_values must be finite"),
+        ((NEW, np.r_[np.inf, WANTED[1:]], KNOWN, NUMBERS), {}, InputError, "values must be finite"),
         ((NEW[:, :3], WANTED, KNOWN, NUMBERS), {}, InputError, "share their dimensions: got 3 and 6"),
         ((NEW, WANTED, KNOWN, NUMBERS), {"k": 0}, OptionError, "k must be"),
         ((NEW, WANTED, KNOWN, NUMBERS), {"l2": -1.0}, OptionError, "l2 must be positive"),
+        ((NEW, WANTED, KNOWN, NUMBERS), {"l2": np.nan}, OptionError, "l2 must be positive and finite: got nan"),
     ],
 )
 def test_what_does_not_fit_is_refused(arguments, options, error, said):

@@ -259,3 +259,13 @@ def test_what_is_learned_in_an_option_is_found_by_optimizers_and_kept(options, n
     twin.load_state_dict(loss.state_dict())
     assert torch.equal(twin(z, y), loss(z, y))
     assert torch.equal(copy.deepcopy(loss)(z, y), loss(z, y))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "mean_all", "class_mean", "sum"])
+def test_a_label_that_nobody_carries_changes_nothing(reduction):
+    """The mean over labels is over those that somebody carries."""
+    z = torch.randn(6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    hot = torch.tensor([[1, 1, 0], [1, 0, 0], [0, 1, 0], [0, 1, 1], [1, 0, 1], [0, 0, 1]])
+    wider = torch.cat([hot, torch.zeros(6, 2, dtype=torch.int64)], dim=1)
+    loss = sincere.SINCERELoss(positives="any", reduction=reduction)
+    assert loss(z, wider).item() == pytest.approx(loss(z, hot).item(), rel=1e-12)

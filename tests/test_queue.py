@@ -27,8 +27,23 @@ def test_keeps_the_last_and_forgets_the_oldest():
     assert torch.equal(embeddings[:, 0].long(), labels)
     queue.enqueue(*rows(*range(10, 23)))
     assert sorted(queue.contrasts()[1].tolist()) == [18, 19, 20, 21, 22]
+    assert queue.contrasts()[0][:, 0].tolist() == queue.contrasts()[1].tolist()  # each row with its own label
     queue.clear()
     assert len(queue) == 0
+    resumed = LabelQueue(5, 2)
+    resumed.load_state_dict(queue.state_dict())
+    assert len(resumed) == 0
+    queue.enqueue(*rows(30, 31))
+    assert queue.contrasts()[1].tolist() == [30, 31]
+    assert queue.contrasts()[0][:, 0].tolist() == [30, 31]
+
+
+def test_what_was_taken_out_stays_as_it_was():
+    queue = LabelQueue(3, 2)
+    queue.enqueue(*rows(1, 2, 3))
+    embeddings, labels = queue.contrasts()
+    queue.enqueue(*rows(4, 5))
+    assert (embeddings[:, 0].tolist(), labels.tolist()) == ([1, 2, 3], [1, 2, 3])
 
 
 def test_resumed_run_continues_with_the_same_memory():
@@ -77,7 +92,9 @@ def test_writing_between_forward_and_backward_is_safe(backend):
     assert not queue.embeddings.requires_grad
 
 
-@pytest.mark.parametrize(("size", "dim", "classes"), [(True, 2, None), (2, True, None), (0, 2, None), (2, 2, True)])
+@pytest.mark.parametrize(
+    ("size", "dim", "classes"), [(True, 2, None), (2, True, None), (0, 2, None), (2, 2, True), (2, 2, 1)]
+)
 def test_sizes_are_whole_numbers(size, dim, classes):
     with pytest.raises(OptionError, match=r"must be.* integer"):
         LabelQueue(size, dim, classes=classes)

@@ -141,6 +141,14 @@ def test_muon_agrees_with_torchs_on_matrices():
     assert (ours - truth).norm() < 1.25 * (theirs - truth).norm()
 
 
+def test_muon_without_a_round_moves_along_the_gradient_by_a_length_of_one():
+    start, (weight,) = parameters_like((6, 3))
+    (gradient,) = gradients(1, (6, 3))[0]
+    muon = Muon([weight], 0.1, momentum=0.0, nesterov=False, rounds=0, dtype=torch.float64)
+    (moved,) = after_steps(muon, [weight], [[gradient]], [0.1])
+    np.testing.assert_allclose(moved, start[0] - 0.1 * 2**0.5 * gradient / np.linalg.norm(gradient), rtol=1e-12)
+
+
 def test_muon_refuses_vectors():
     with pytest.raises(ValueError, match="matrices"):
         Muon([nn.Parameter(torch.zeros(3))])
@@ -243,6 +251,33 @@ def test_an_overflow_anywhere_stops_the_whole_step(clip_norm, overflow, place):
     step(spoilt=False)
     assert all(parameter.isfinite().all() for parameter in network.parameters())
     assert not any(torch.equal(a, b) for a, b in zip(before, network.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("scale", [None, 1024.0])
+@pytest.mark.parametrize("clip_norm", [0.3, 1e6])
+def test_clipping_is_of_the_length_of_all_true_gradients_together(scale, clip_norm):
+    """Those of a learned temperature included; in float16 of gradients that were scaled back."""
+    torch.manual_seed(0)
+    network, loss = nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 3)), nn.Module()
+    loss.log_temperature = nn.Parameter(torch.tensor(0.5))
+    weights = [*network.parameters(), loss.log_temperature]
+
+    def value():
+        return (network(torch.ones(2, 4)).square().mean() + 1) * loss.log_temperature.exp()
+
+    before = [weight.detach().clone() for weight in weights]
+    slopes = torch.autograd.grad(value(), weights)
+    length = math.sqrt(sum(float(slope.double().square().sum()) for slope in slopes))
+    assert length > 0.3
+    made = build_optimizers(
+        OptimizerConfig("sgd", 0.1, momentum=0.0, nesterov=False, weight_decay=0.0, clip_norm=clip_norm), network, loss
+    )
+    scaler = None if scale is None else torch.amp.GradScaler("cpu", init_scale=scale)
+    (value() if scaler is None else scaler.scale(value())).backward()
+    made.step(scaler)
+    for weight, old, slope in zip(weights, before, slopes, strict=True):
+        wanted = old - 0.1 * min(1.0, clip_norm / length) * slope
+        torch.testing.assert_close(weight.detach(), wanted, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["sgd", "lars"])

@@ -7,7 +7,9 @@ import torch
 
 from sincere.data import LabelledData, Splits
 from sincere.embeddings.embed import in_layout_of
+from sincere.runs import Checkpoint
 from sincere.train import BatchesConfig, EncoderConfig, MemoryConfig, ReportingConfig
+from sincere.train.checkpoint import Position, restore, run_state
 from sincere.train.processes import Processes
 from sincere.train.session import build_session
 from sincere.train.validation import validate
@@ -97,6 +99,24 @@ def test_an_empty_validation_part_is_as_good_as_none():
     made = built()
     splits = replace(made.splits, validation=small_splits().validation.subset(torch.arange(0)))
     assert validate(made.model, made.parts.views, splits, ReportingConfig(), precision="fp32") is None
+
+
+def test_each_key_of_a_momentum_encoder_has_the_label_of_its_sample():
+    memory = built(memory=MemoryConfig(queue=12, momentum=0.9)).parts.memory
+    labels, dim = torch.tensor([4, 7, 5]), memory.queue.embeddings.shape[1]
+    keys = labels.view(3, 1, 1).expand(3, 2, dim).float()  # of the second and the third view
+    for _ in range(2):  # then with these in the queue
+        rows, classes = memory.contrasts(keys, labels)
+        assert rows[:, 0].long().tolist() == classes.tolist()
+        memory.remember(keys, torch.zeros(3, 1, dim), labels)
+    assert sorted(classes.tolist()) == [4] * 4 + [5] * 4 + [7] * 4
+
+
+def test_a_resumed_run_is_where_it_was_and_as_old():
+    made = built()
+    position = Position(3, *divmod(3, len(made.planner)), seconds=12.5)
+    tensors, state = run_state(made, position, made.meter())
+    assert restore(built(seed=1), Checkpoint(3, tensors, state), made.meter()) == position
 
 
 def test_processes_drop_out_units_of_their_own():

@@ -6,12 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sincere.errors import OptionError
 from sincere.evaluate.linear import (
     FOLDS,
     SMALLER,
     STRENGTHS,
     LinearClassifier,
+    check_strength,
     minimise,
     standardisation,
     stratified_folds,
@@ -28,8 +28,7 @@ def fit_labels(vectors: Tensor, hot: Tensor, *, l2: float, start: LinearClassifi
     scikit-learn's `LogisticRegression(C=1/(l2·n))`. A positive score says that a sample more likely than not carries
     the label. `start` is another fit on the same vectors.
     """
-    if l2 <= 0:
-        raise OptionError(f"l2 must be positive: got {l2}. A label that can be separated has no minimum without it.")
+    check_strength(l2)
     mean, scale = standardisation(vectors)
     rows, hot = (vectors - mean) / scale, hot.to(vectors.dtype)
     parameters = torch.zeros(hot.shape[1], vectors.shape[1] + 1, dtype=torch.float64, device=vectors.device)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TypeAlias
 
 import torch
@@ -51,8 +52,7 @@ def fit_logistic(
     which to stop, for an l2 of at least 0.01; below that it falls with √l2, as the value can exceed its minimum by
     ‖gradient‖²/(2·l2).
     """
-    if l2 <= 0:
-        raise OptionError(f"l2 must be positive: got {l2}. Separable classes have no minimum without it.")
+    check_strength(l2)
     mean, scale = standardisation(vectors)
     rows = (vectors - mean) / scale
     parameters = torch.zeros(classes, vectors.shape[1] + 1, dtype=torch.float64, device=vectors.device)
@@ -61,6 +61,15 @@ def fit_logistic(
     minimise(parameters, lambda: _objective(parameters, rows, labels, l2), l2=l2, tolerance=tolerance)
     weight, bias = parameters[:, :-1], parameters[:, -1]
     return LinearClassifier(weight.to(vectors.dtype), bias.to(vectors.dtype), mean, scale)
+
+
+def check_strength(l2: object) -> None:
+    """Without L2 what can be separated has no minimum; with an infinite one, or NaN, nothing is searched."""
+    if not isinstance(l2, Real) or isinstance(l2, bool) or not 0 < float(l2) < float("inf"):
+        raise OptionError(
+            f"l2 must be positive and finite: got {l2!r}. Usual are {STRENGTHS[-1]:g} to {STRENGTHS[0]:g}; "
+            "left out, it is chosen."
+        )
 
 
 def minimise(

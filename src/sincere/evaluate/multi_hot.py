@@ -90,7 +90,8 @@ def evaluate_multi_hot(
     of labels that a sample has in common with its nearest reference is |y ∩ y'|/|y ∪ y'|, over samples with any label.
 
     Nothing is chosen on the samples: the strength of L2 is, by cross-validation within the references. Labels that no
-    sample carries have no figure. Samples with a negative entry, which are unlabelled for the losses, are left out.
+    sample carries have no figure of their own. Samples with a negative entry, which are unlabelled for the losses, are
+    left out.
 
     Args:
         embeddings: (n, d), numbers in a tensor, an array or lists.
@@ -141,7 +142,7 @@ def _labelled(name: str, embeddings: object, labels_name: str, labels: object) -
         "MultiLabelBinarizer.",
     )
     hot = torch.from_numpy(given.astype("float32"))
-    kept = (hot >= 0).all(dim=1)
+    kept = ~(hot < 0).any(dim=1)  # and not those with NaN, which is refused: it marks no sample as unlabelled
     if not bool(((hot[kept] == 0) | (hot[kept] == 1)).all()):
         wrong = hot[kept][(hot[kept] != 0) & (hot[kept] != 1)]
         raise InputError(f"{labels_name} must be 0 or 1: got {wrong[0].item():g}. Decide which labels a sample has.")
@@ -167,14 +168,16 @@ def _checked(
 
 def _by_neighbours(new: Tensor, hot: Tensor, known: Tensor, known_hot: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """How many of the k nearest carry each label, (n, labels), and the labels shared with the nearest, (n,)."""
+    hot, known_hot = hot.double(), known_hot.double()
     votes = torch.zeros(hot.shape, dtype=torch.float64)
     for tile, shares in neighbour_shares(new, known, k=k):
-        votes[tile] = (shares @ known_hot).double()
+        # Without the digits that the order of a sum leaves: samples with equal votes must tie.
+        votes[tile] = (shares @ known_hot).round(decimals=9)
     shared = torch.zeros(len(hot), dtype=torch.float64)
     for tile, shares in neighbour_shares(new, known, k=1):
         both = hot[tile] @ known_hot.T
         either = hot[tile].sum(dim=1, keepdim=True) + known_hot.sum(dim=1) - both
-        shared[tile] = (shares * both / either.clamp(min=1)).sum(dim=1).double()
+        shared[tile] = (shares * both / either.clamp(min=1)).sum(dim=1)
     return votes, shared
 
 
@@ -192,12 +195,11 @@ def _precisions(scores: Tensor, hot: Tensor, *, draws: int, seed: int) -> tuple[
 
 
 def _f1(said: Tensor, carried: Tensor, *, draws: int, seed: int) -> tuple[Estimate, Estimate]:
-    """Mean over the labels that some sample carries, and of all decisions together."""
-    right, labels = said & carried, carried.any(dim=0)
-    parts = torch.cat([one[:, labels].double() for one in (right, said, carried)], dim=1)
+    """Mean over the labels that some sample carries, and of the decisions on all labels together."""
+    parts = torch.cat([one.double() for one in (said & carried, said, carried)], dim=1)
     both = torch.cat([parts.mean(dim=0, keepdim=True), resampled_means(parts, draws=draws, seed=seed)])
     hits, guesses, truths = both.view(len(both), 3, -1).unbind(dim=1)
-    by_label = 2 * hits / (guesses + truths)  # NaN in a draw that has neither
+    by_label = (2 * hits / (guesses + truths))[:, carried.any(dim=0)]  # NaN in a draw that has neither
     together = 2 * hits.sum(dim=1) / (guesses + truths).sum(dim=1)
     return tuple(estimated(float(one[0]), one[1:]) for one in (by_label.nanmean(dim=1), together))  # type: ignore[return-value]
 

@@ -12,7 +12,8 @@ from sincere.nearest.neighbours import cosine_tiles
 
 
 def neighbour_shares(queries: Tensor, gallery: Tensor, *, k: int) -> Iterator[tuple[slice, Tensor]]:
-    """For blocks of queries, each gallery sample's place among the k nearest by cosine, (block, m): 1, 0, or a share.
+    """For blocks of queries, each gallery sample's place among the k nearest by cosine, (block, m): 1, 0, or a share;
+    float64, as thirds in float32 add up to another whole with every order.
 
     Every row adds up to k. If g samples have exactly the k-th cosine and the k have room for r of them, each of the g
     has r/g, so that the order of the gallery makes no difference.
@@ -24,4 +25,4 @@ def neighbour_shares(queries: Tensor, gallery: Tensor, *, k: int) -> Iterator[tu
         last = cosines.topk(k, dim=1).values[:, -1:]
         nearer, tied = cosines > last, cosines == last
         room = k - nearer.sum(dim=1, keepdim=True)
-        yield tile, torch.where(tied, room / tied.sum(dim=1, keepdim=True), nearer.to(cosines.dtype))
+        yield tile, torch.where(tied, room.double() / tied.sum(dim=1, keepdim=True), nearer.double())

@@ -7,14 +7,15 @@ import torch
 from torch import Tensor
 
 from sincere.embeddings.plain_rows import finite_rows, shaped_numbers
-from sincere.errors import InputError, OptionError
+from sincere.errors import InputError
 from sincere.evaluate.bootstrap import percentile_interval, resampled_means
-from sincere.evaluate.linear import FOLDS, STRENGTHS, standardisation, stratified_folds
+from sincere.evaluate.linear import FOLDS, STRENGTHS, check_strength, standardisation, stratified_folds
 from sincere.evaluate.neighbour_shares import neighbour_shares
 from sincere.nearest.precision import full_precision
 from sincere.tables import amount, columns
 
 NEIGHBOURS = 10  # unless given
+ROUNDING = 1e-12  # of the mean square: a draw of one sample alone has no more variance than that, and so no R²
 
 
 @dataclass(frozen=True)
@@ -92,12 +93,12 @@ def evaluate_numbers(
         raise InputError(
             f"samples and references must share their dimensions: got {new.shape[1]} and {known.shape[1]}."
         )
-    if l2 is not None and l2 <= 0:
-        raise OptionError(f"l2 must be positive: got {l2}.")
+    if l2 is not None:
+        check_strength(l2)
     k = min(NEIGHBOURS, len(known)) if k is None else k
     near = torch.zeros(len(new), dtype=torch.float64)
     for tile, shares in neighbour_shares(new, known, k=k):
-        near[tile] = shares.double() @ numbers / k
+        near[tile] = shares @ numbers / k
     strength = _chosen_strength(known, numbers, seed=seed) if l2 is None else l2
     ways = {
         f"k-NN (k = {k})": near,
@@ -160,6 +161,6 @@ def _judged(title: str, guess: Tensor, wanted: Tensor, *, draws: int, seed: int)
     parts = torch.stack([off.abs(), off.square(), centred, centred.square()], dim=1)
     means = torch.cat([parts.mean(dim=0, keepdim=True), resampled_means(parts, draws=draws, seed=seed)])
     variance = means[:, 3] - means[:, 2].square()
-    r2 = torch.where(variance > 0, 1 - means[:, 1] / variance, torch.nan)
+    r2 = torch.where(variance > ROUNDING * means[:, 3], 1 - means[:, 1] / variance, torch.nan)
     quantities = (Quantity(float(one[0]), *percentile_interval(one[1:])) for one in (means[:, 0], r2))
     return Predicted(title, tuple(guess.tolist()), *quantities)
