@@ -8,7 +8,7 @@ import torch
 from sincere.data import LabelledData, Splits
 from sincere.embeddings.embed import in_layout_of
 from sincere.runs import Checkpoint
-from sincere.train import BatchesConfig, EncoderConfig, MemoryConfig, ReportingConfig
+from sincere.train import BatchesConfig, EncoderConfig, LossConfig, MemoryConfig, ReportingConfig
 from sincere.train.checkpoint import Position, restore, run_state
 from sincere.train.processes import Processes
 from sincere.train.session import build_session
@@ -44,6 +44,34 @@ def test_all_weights_at_the_start_follow_from_the_seed(objective):
         found.append(built(objective=objective, seed=seed).parts.network.state_dict())
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
     assert not any(torch.equal(found[0][name], found[2][name]) for name in found[0] if name.endswith("weight"))
+
+
+class WithWeights(torch.nn.Module):
+    """A loss of the user's own that has weights, which its layer draws from torch's global generator."""
+
+    def __init__(self, temperature):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 2)
+
+    def forward(self, embeddings, labels):
+        return self.layer(embeddings).square().mean()
+
+
+def test_weights_of_ones_own_loss_follow_from_the_seed_and_take_no_number_from_the_caller():
+    """On several processes they would otherwise differ, and a run could not be repeated."""
+
+    def weights(seed):
+        loss = LossConfig(f"{__name__}:{WithWeights.__name__}")
+        return built(loss=loss, seed=seed).parts.objective.loss.layer.weight.detach()
+
+    torch.manual_seed(1)
+    first = weights(0)
+    torch.rand(3)
+    assert torch.equal(weights(0), first)
+    assert not torch.equal(weights(1), first)
+    state = torch.get_rng_state()
+    LossConfig(f"{__name__}:{WithWeights.__name__}")
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 @pytest.mark.parametrize("sampler", ["classes", "shuffled", "balanced"])

@@ -3,9 +3,11 @@
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+import torch
 from torch import nn
 
 from sincere.checks import check_choice, check_temperature
+from sincere.encoders.seeding import seeded
 from sincere.encoders.shapes import check_size
 from sincere.errors import OptionError
 from sincere.losses.modules import (
@@ -155,7 +157,8 @@ class LossConfig:
             if name in self.options:
                 raise OptionError(f"options must not hold {name!r}: it is a setting of its own, or the loop's.")
         check_choice("reduction", self.options.get("reduction", "mean"), REDUCTIONS)
-        self.build()
+        with seeded(torch.Generator().manual_seed(0)):  # a trial, which takes no random number from the caller
+            self.build()
 
     def build(self, *, gather: bool = False, include_batch: bool = False) -> nn.Module:
         """The loss as a module."""

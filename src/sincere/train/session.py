@@ -97,7 +97,8 @@ def build_session(
     splits = replace(splits, train=splits.train.to(device))
     network = _network(config, model, len(splits.train.class_names), device, generator)
     dim = model.head.dim
-    objective = ObjectiveLoss(config, dim=dim, gather=processes.world > 1).to(device)
+    with seeded(seeded_generator(config.seed, "loss")):  # a loss of the user's own may have weights
+        objective = ObjectiveLoss(config, dim=dim, gather=processes.world > 1).to(device)
     memory = Memory(config.memory, network, dim=dim, processes=processes.world).to(device)
     optimizers = build_optimizers(config.optimizer, network, objective)
     parts = Parts(network, objective, memory, optimizers, views.to(device), splits.train, processes)
