@@ -36,6 +36,16 @@ POINTS = theory.simplex(3, 2).repeat_interleave(3, dim=0)
 LABELS = torch.arange(3).repeat_interleave(3)
 SOME = {"steps": 20}  # of a minimisation: as good as any number
 
+
+def rows_with(labels_as):
+    """Embeddings and labels of both sets, as the functions take them that want no sets."""
+    return [part for one in (TEST, TRAIN) for part in (one.embeddings, labels_as(one.labels.tolist()))]
+
+
+def hot_rows(labels):
+    return [[int(label == column) for column in range(5)] for label in labels]
+
+
 MEASURES = {
     evaluate: {
         "evaluate": lambda: evaluate.evaluate(TRAIN, TEST, options=OPTIONS).to_json(),
@@ -45,6 +55,8 @@ MEASURES = {
         "corrected_together": lambda: str(
             evaluate.corrected_together([evaluate.compare(*EVALUATED, method="knn", draws=100) for _ in range(2)])
         ),
+        "evaluate_multi_hot": lambda: repr(evaluate.evaluate_multi_hot(*rows_with(hot_rows), draws=100)),
+        "evaluate_numbers": lambda: repr(evaluate.evaluate_numbers(*rows_with(list), draws=100)),
         "quick_figures": lambda: str(evaluate.quick_figures(TEST.embeddings, TEST.labels, k=3)),
     },
     geometry: {

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sincere.defaults import usual_defaults
 from sincere.embeddings.plain_rows import finite_rows, shaped_numbers
 from sincere.errors import InputError, OptionError
 from sincere.evaluate.bootstrap import estimated, resampled_counts, resampled_means
@@ -69,6 +70,7 @@ class MultiHotEvaluation:
         )
 
 
+@usual_defaults()
 @full_precision()
 def evaluate_multi_hot(
     embeddings: object,

@@ -6,6 +6,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from sincere.defaults import usual_defaults
 from sincere.embeddings.plain_rows import finite_rows, shaped_numbers
 from sincere.errors import InputError
 from sincere.evaluate.bootstrap import percentile_interval, resampled_means
@@ -60,6 +61,7 @@ class NumbersEvaluation:
         return "\n".join([f"{title}; 95 % intervals from {self.draws:,} bootstrap draws", "", *columns(rows)])
 
 
+@usual_defaults()
 @full_precision()
 def evaluate_numbers(
     embeddings: object,
