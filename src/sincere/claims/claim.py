@@ -69,7 +69,8 @@ class Claim:
     full_without_data: has the full form something else to run where they are not given?
     runs: those that it trains, for claims whose runs are long enough to be trained one by one.
     decisive: which figures a reader wants who has a second for each claim: what these are called, as a regular
-        expression. One or two; the first of all unless given.
+        expression, or several of which the first that finds any counts, where forms have other figures. One or two
+        figures; the first of all unless given.
     """
 
     number: int
@@ -82,12 +83,14 @@ class Claim:
     one_will_do: bool = False
     full_without_data: bool = False
     runs: "Callable[[Conditions], Iterator[Planned]] | None" = None
-    decisive: str | None = None
+    decisive: str | tuple[str, ...] = ()
 
     def told_by(self, measured: Sequence[Measured]) -> tuple[Measured, ...]:
         """Of these figures those that decide."""
-        found = () if self.decisive is None else [one for one in measured if re.search(self.decisive, one.what)]
-        return tuple(found or measured[:1])
+        for pattern in (self.decisive,) if isinstance(self.decisive, str) else self.decisive:
+            if found := tuple(one for one in measured if re.search(pattern, one.what)):
+                return found
+        return tuple(measured[:1])
 
     def check_data(self, conditions: Conditions) -> None:
         """Refuse what has not the data that it needs, before anything is trained; and CIFAR for a quick form."""
