@@ -223,7 +223,7 @@ def answer(name: str, readings: Mapping[str, Sequence[Reading]]) -> str:
 
 
 def draw(figure: "Figure", read_of: Mapping[str, Mapping[str, Sequence[Reading]]]) -> None:
-    """A column for each data set and a row for each figure: every way with its interval over seeds."""
+    """A row for each data set and a column for each figure: every way with its interval over seeds."""
     axes = figure.subplots(len(read_of), 2, squeeze=False)
     for row, (name, readings) in zip(axes, read_of.items(), strict=True):
         for axis, field in zip(row, ("precision", "rare"), strict=True):
