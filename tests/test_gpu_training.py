@@ -87,6 +87,28 @@ def test_recorded_steps_are_the_steps(way, case):
     assert all(torch.allclose(a, b, atol=0.02, rtol=0.05) for a, b in weights)
 
 
+def test_steps_of_smaller_views_are_recorded_for_themselves():
+    """Three epochs at 10 pixels and three at 16: both are replayed, and neither in the place of the other."""
+    views = ViewsConfig("plain", 2, SMALL, early_size=10)
+    plain, recorded = (session(how, views=views, epochs=6) for how in ("off", "graphs"))
+    values = {}
+    for name, made in (("plain", plain), ("recorded", recorded)):
+        made.parts.network.train()
+        values[name] = []
+        for epoch in range(6):
+            plan = made.planner.plan(epoch)
+            for place in range(len(plan)):
+                step = epoch * len(plan) + place
+                loss = made.step(plan.batch(place), step=step, times_before=epoch, share=0.5)
+                values[name].append(loss.item())
+            early = made.step.recorded_early
+            if made is recorded:
+                # The first three complete batches run plainly, so the recording is made in the second epoch.
+                assert (None if early is None else list(early.recordings)) == ([], [32], [32], None, None, None)[epoch]
+    assert list(recorded.step.recorded.recordings) == [32]
+    assert values["recorded"] == pytest.approx(values["plain"], rel=2e-2)
+
+
 def test_a_replay_reads_the_new_batch():
     """Twice the same batch and then another: what is replayed follows its inputs, not those of the recording."""
     made = session("graphs", **CASES["one view"])

@@ -13,7 +13,7 @@ from sincere.claims.record import Measured, Verdict
 from sincere.data import open_data
 from sincere.theory import Estimate, RandomLabels
 from sincere.theory import random_labels as fit_random_labels
-from sincere.train.processes import device_for
+from sincere.train.processes import device_for, tuned_convolutions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,7 +43,8 @@ def on_images(conditions: Conditions) -> Outcome:
     kept = conditions.laboratory.folder / f"random-labels-{conditions.form}-{conditions.seed}.json"
     kept.parent.mkdir(parents=True, exist_ok=True)
     place = device_for("auto")
-    found = fit_images(train.inputs, train.labels, fitting, kept=kept, place=place, say=conditions.say)
+    with tuned_convolutions(place):
+        found = fit_images(train.inputs, train.labels, fitting, kept=kept, place=place, say=conditions.say)
     verdict, reason = judge_random_labels([found])
     return Outcome(
         verdict,

@@ -90,15 +90,23 @@ class BatchesConfig:
 
 @dataclass(frozen=True)
 class ViewsConfig:
-    """Random views of each sample: a preset ("auto" goes by kind), its stages' changes, and how many of each sample."""
+    """Random views of each sample: a preset ("auto" goes by kind), its stages' changes, and how many of each sample.
+
+    early_size: pixels of the shorter side to which views of images are shrunk in the first `early_share` of the epochs.
+        A network learns the coarse part of its task at a fraction of the cost; None keeps all views at full size.
+    """
 
     name: str = "auto"
     count: int = 2
     options: dict[str, Any] = field(default_factory=dict)
+    early_size: int | None = None
+    early_share: float = 0.5
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_at_least(1, count=self.count)
+        check_at_least(1, count=self.count, early_size=self.early_size)
+        if not 0 <= self.early_share <= 1:
+            raise OptionError(f"early_share must be a share of the epochs, 0 to 1: got {self.early_share}.")
         # A misspelt one is known before any data is read; whether it suits the kind of data, only then.
         check_choice("views", self.name, dict.fromkeys(("auto", *(name for kind in PRESETS.values() for name in kind))))
 

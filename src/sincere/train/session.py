@@ -13,6 +13,7 @@ from sincere.encoders import EmbeddingModel, default_encoder, seeded
 from sincere.errors import InputError, OptionError
 from sincere.seeds import seeded_generator
 from sincere.train.batches import Planner
+from sincere.train.early import early_views
 from sincere.train.excess import batch_floor, has_floor
 from sincere.train.fields import of_group
 from sincere.train.memory import Memory
@@ -104,7 +105,11 @@ def build_session(
     parts = Parts(network, objective, memory, optimizers, views.to(device), splits.train, processes)
     planner = Planner(config.batches, splits.train, seed=config.seed, processes=processes.world, epochs=config.epochs)
     largest = planner.dealer.largest
-    step = TrainingStep(parts, config.compute, views=config.views.count, seed=config.seed, largest_batch=largest)
+    steps = round(config.views.early_share * config.epochs) * len(planner)
+    early = early_views(config.views, model, parts.views, splits.train, steps=steps)
+    step = TrainingStep(
+        parts, config.compute, views=config.views.count, early=early, seed=config.seed, largest_batch=largest
+    )
     return Session(config, splits, description, parts, step, planner)
 
 

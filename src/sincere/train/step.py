@@ -12,13 +12,14 @@ from sincere.data import LabelledData
 from sincere.losses.cached_backward import cached_backward
 from sincere.seeds import seed_for, seeded_generator
 from sincere.train.config import ComputeConfig
+from sincere.train.early import Early
 from sincere.train.global_generators import seed_layers
 from sincere.train.memory import Memory
 from sincere.train.network import Network
 from sincere.train.objective import ObjectiveLoss
 from sincere.train.optimizer import Optimizers
 from sincere.train.processes import Processes
-from sincere.train.recorded import RecordedSteps
+from sincere.train.recorded import RecordedSteps, Results
 from sincere.views import StagedViews
 
 RECORDING = ("graphs", "compiled-graphs", "tuned-graphs")  # ways of computing that record CUDA graphs of our own
@@ -46,8 +47,11 @@ class TrainingStep:
     process renders its own share: N processes see the views that one would see.
     """
 
-    def __init__(self, parts: Parts, compute: ComputeConfig, *, views: int, seed: int, largest_batch: int) -> None:
+    def __init__(
+        self, parts: Parts, compute: ComputeConfig, *, views: int, early: Early, seed: int, largest_batch: int
+    ) -> None:
         self.parts, self.views, self.seed = parts, views, seed
+        self.early, self.is_early = early, False
         self.complete = NEARLY * largest_batch
         self.device = parts.data.inputs.device
         self.chunk_size = compute.chunk_size
@@ -63,11 +67,13 @@ class TrainingStep:
         self._loss: Callable[..., tuple[Tensor, Tensor, Tensor | None]] = self._forward
         many = parts.processes.world > 1
         self.recorded: RecordedSteps | None = None
+        self.recorded_early: RecordedSteps | None = None
         # A queue grows from step to step at first, and each size would be compiled anew.
         whole = not many and compute.chunk_size is None and parts.memory.queue is None
         if compute.compile in RECORDING and whole and self.device.type == "cuda":
             moved = (*parts.network.parameters(), *parts.objective.parameters())
             self.recorded = RecordedSteps(self._forward_and_backward, moved)
+            self.recorded_early = RecordedSteps(self._forward_and_backward, moved) if early.steps else None
         if compute.compile not in ("off", "graphs"):
             self._compile(compute, whole=whole)
         if many:
@@ -95,6 +101,7 @@ class TrainingStep:
         the whole batch, on the device and without its graph.
         """
         parts = self.parts
+        self.is_early = step < self.early.steps
         seed_layers(self.device, seed_for(self.seed, "layers", step, parts.processes.rank))
         if self.compilers_graphs:
             torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
@@ -102,8 +109,7 @@ class TrainingStep:
         inputs, labels = parts.data.inputs[mine], parts.data.labels[mine]
         numbers = self._drawn(batch, step, times_before)
         if self.chunk_size is None:
-            recorded = self.recorded if len(batch) >= self.complete else None
-            loss, outputs, keys = (recorded or self._forward_and_backward)(inputs, numbers, labels)
+            loss, outputs, keys = self._way(len(batch))(inputs, numbers, labels)
             parts.memory.remember(keys, outputs, labels)
         else:
             loss = self._cached(inputs, numbers, labels, self.chunk_size)
@@ -112,6 +118,17 @@ class TrainingStep:
         parts.optimizers.step(self.scaler)
         parts.memory.follow(parts.network)
         return loss.detach()
+
+    def _way(self, size: int) -> Callable[[Tensor, Tensor, Tensor], Results]:
+        """Recorded or plain: what is left over at the end of an epoch is not worth a recording."""
+        if not self.is_early:
+            self.recorded_early = None  # its memory is free from here on
+        recorded = self.recorded_early if self.is_early else self.recorded
+        return self._forward_and_backward if recorded is None or size < self.complete else recorded
+
+    def _views(self, inputs: Tensor, numbers: Tensor) -> Tensor:
+        views = self._render(inputs, numbers)
+        return self.early.shrunk(views) if self.is_early else views
 
     def _forward_and_backward(
         self, inputs: Tensor, numbers: Tensor, labels: Tensor
@@ -134,7 +151,7 @@ class TrainingStep:
 
     def _forward(self, inputs: Tensor, numbers: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Loss, outputs and keys of a batch; the outputs without their graph, or zeros would flow back through it."""
-        memory, views = self.parts.memory, self._render(inputs, numbers)
+        memory, views = self.parts.memory, self._views(inputs, numbers)
         outputs = self.network(memory.anchors(views))
         keys = memory.keys(views)
         loss = self.parts.objective(outputs, labels, *memory.contrasts(keys, labels))
@@ -145,7 +162,7 @@ class TrainingStep:
             value: Tensor = self.parts.objective(outputs, labels)
             return value
 
-        views = self._render(inputs, numbers)
+        views = self._views(inputs, numbers)
         return cached_backward(self.network, views, loss, chunk_size=chunk_size, scaler=self.scaler)
 
     def _share_gradients_of_loss(self) -> None:
