@@ -174,7 +174,7 @@ def test_what_a_run_did_not_keep_is_embedded_once(from_file, tmp_path):
     try:
         again = load(copy, device="cpu").predict(splits.test, method="knn")
         assert (found.k, found.names) == (again.k, again.names)
-        with pytest.raises(InputError, match=r"neither is the data, .*clouds\.npz.* Go to the folder .*references=…"):
+        with pytest.raises(InputError, match=r"neither is the data, .*clouds\.npz\. Put the data, .*, or give .*references=…"):
             load(from_file / "run", device="cpu").predict(splits.test)
     finally:
         (from_file / "moved.npz").rename(from_file / "clouds.npz")

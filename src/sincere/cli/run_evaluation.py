@@ -126,5 +126,6 @@ def training_views(
     folder: RunFolder, *, count: int, seed: int, device: str | None = None, data: Splits | None = None
 ) -> EmbeddingSet:
     """Embeddings of random views of the run's training samples, which no run saves."""
-    samples = (data or data_of(folder)).train
+    without = ", or leave --probe-views out: everything else is measured from the run's own files"
+    samples = (data or data_of(folder, or_else=without)).train
     return load(folder.path, device=device_for(device or "auto")).embed_views(samples, count=count, seed=seed)
