@@ -57,6 +57,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         axes.set_facecolor("none")
         draw_lines(axes, main)
         finish(axes, main)
+        make_room(axes, min(int(row["n"]) for row in main))
         # The run's name lets a test see that the chart is that of the newest results.
         origin = {"Date": None, "Creator": "benchmarks/gpu_chart.py", "Description": f"run {rows[0]['run']}"}
         figure.savefig(path.with_suffix(".svg"), metadata=origin)
@@ -159,6 +160,18 @@ def finish(axes: Axes, rows: Sequence[Row]) -> None:
     batch = f"forward + backward, bfloat16, d = {first['d']}, {first['classes']} classes"
     words = f"{batch}; beside the points: memory beyond the inputs"
     axes.text(0, 1.03, words, transform=axes.transAxes, color=FAINT, size=10)
+
+
+def make_room(axes: Axes, first: int) -> None:
+    """Begin the axis so far before its first size that the names of the lines, which end there, stand within it."""
+    axes.figure.draw_without_rendering()  # lays it out: before that no text has a width in the chart's units
+    left, at, right = (axes.transData.transform((n, 1))[0] for n in (axes.get_xlim()[0], first, axes.get_xlim()[1]))
+    beyond = (
+        at - min(one.get_window_extent().x0 for one in axes.texts if one.get_ha() == "right") + 0.01 * (right - left)
+    )
+    # The names keep their width, and what is to the right of them shares the rest.
+    decades = log10(axes.get_xlim()[1] / first) * beyond / (right - left - beyond)
+    axes.set_xlim(left=first / 10**decades)
 
 
 def add_dark_colours(path: Path) -> None:

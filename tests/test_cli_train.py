@@ -312,7 +312,21 @@ def test_data_is_named_anew_from_another_folder(data, tmp_path, monkeypatch):
     assert RunFolder(tmp_path / "run").finished
     assert TrainConfig.load(tmp_path / "run").data.source == "blobs.npz", "settings are what they were"
     line = refused("evaluate", "../run", "--probe-views", "2", "--draws", "100")
-    assert "Go to the folder where it was trained." in line
+    assert f"there is no blobs.npz in {tmp_path / 'elsewhere'}. Go to the folder where the run was trained, " in line
+    assert "or put a link to the data here, or leave --probe-views out" in line
+    done("evaluate", "../run", "--draws", "100")  # what is advised serves
+    (tmp_path / "elsewhere" / "blobs.npz").symlink_to(tmp_path / "blobs.npz")
+    done("evaluate", "../run", "--probe-views", "2", "--draws", "100")
+
+
+def test_data_that_was_named_in_full_and_moved_is_told_as_such(data, tmp_path):
+    done("train", tmp_path / "blobs.npz", *FAST, "--out", tmp_path / "run")
+    (tmp_path / "blobs.npz").rename(tmp_path / "moved.npz")
+    words = ("evaluate", tmp_path / "run", "--probe-views", "2", "--draws", "100")
+    line = refused(*words)
+    assert f"there is no {tmp_path / 'blobs.npz'}. Put the data, or a link to it, back there, or leave" in line
+    (tmp_path / "blobs.npz").symlink_to(tmp_path / "moved.npz")
+    done(*words)
 
 
 def test_a_test_part_of_its_own_is_named_anew_too(data, tmp_path, monkeypatch):

@@ -307,10 +307,12 @@ def test_altered_weights_are_refused_by_every_verb(runs, tmp_path):
     assert not RunFolder(copy).evaluation.exists()
 
 
-def test_findings_are_told_where_a_run_may_only_be_read(runs, tmp_path, monkeypatch):
+@pytest.fixture
+def unwritable(runs, tmp_path, monkeypatch):
+    """A run without an evaluation into which nothing can be written."""
     copy = shutil.copytree(runs / "sincere", tmp_path / "colleagues")
-    RunFolder(copy).evaluation.unlink(missing_ok=True)
-    RunFolder(copy).geometry.unlink(missing_ok=True)
+    for place in (RunFolder(copy).evaluation, RunFolder(copy).geometry):
+        place.unlink(missing_ok=True)
     write = files.write_durably
 
     def forbidding(path, content):
@@ -319,11 +321,39 @@ def test_findings_are_told_where_a_run_may_only_be_read(runs, tmp_path, monkeypa
         write(path, content)
 
     monkeypatch.setattr(files, "write_durably", forbidding)
-    found = call("evaluate", copy, "--draws", "100")
-    assert found.exit_code == 1
+    return copy
+
+
+def test_findings_are_told_where_a_run_may_only_be_read(unwritable, tmp_path):
+    words = ("evaluate", unwritable, "--draws", "100")
+    found = done(*words)
     assert "k-NN" in found.stdout
-    assert "Permission denied" in found.stderr
-    assert not RunFolder(copy).evaluation.exists()
+    note = f"note: evaluation.json could not be kept in {unwritable}: Permission denied."
+    again = f"sincere evaluate {unwritable} --draws 100 --json > evaluation.json"
+    assert found.stderr == f"{note} To have it elsewhere: {again}\n"
+    assert not RunFolder(unwritable).evaluation.exists()
+    kept = done(*words, "--json")  # as advised
+    assert kept.stderr == f"{note}\n"
+    assert found.stdout.startswith(f"{Evaluation.from_json(kept.stdout)}\n"), "what was shown is what is kept"
+    RunFolder(unwritable).evaluation.write_text(kept.stdout)
+    again = done(*words, "--methods", "knn")
+    assert f"{note} The one that is there is of an earlier evaluation. To have it" in again.stderr
+    assert "linear" in RunFolder(unwritable).evaluation.read_text()
+
+
+def test_a_run_is_evaluated_after_its_training_though_nothing_more_can_be_kept(runs, tmp_path, monkeypatch):
+    write = files.write_durably
+
+    def forbidding(path, content):
+        if path.name.startswith("evaluation.json"):
+            raise OSError(28, "No space left on device", str(path))
+        write(path, content)
+
+    monkeypatch.setattr(files, "write_durably", forbidding)
+    told = done("train", runs / "blobs.npz", *FAST, "--out", tmp_path / "run", "--quiet", "--evaluate")
+    assert "k-NN" in told.stdout
+    assert f"note: evaluation.json could not be kept in {tmp_path / 'run'}: No space left on device." in told.stderr
+    assert RunFolder(tmp_path / "run").finished
 
 
 @pytest.mark.parametrize(("number", "reason"), [(30, "Read-only file system"), (28, "No space left on device")])

@@ -57,7 +57,7 @@ def test_the_objective_of_sure_and_of_wrong_samples(dtype):
     """Logits 200 apart: e^−200 is no float32, and yet a wrong sample costs 200 and its gradient is whole."""
     rows, labels = torch.tensor([[1.0], [1.0], [-1.0]], dtype=dtype), torch.tensor([0, 1, 1])
     parameters = torch.tensor([[100.0, 0.0], [-100.0, 0.0], [0.0, 0.0]], dtype=torch.float64)
-    value, gradient = linear._objective(parameters, rows, labels, 1e-3)
+    value, gradient = linear._objective(parameters, rows, labels, linear.cross_entropies, 1e-3)
     assert value == pytest.approx(200 / 3 + 1e-3 / 2 * 2e4, rel=1e-6)
     expected = np.array([[1, 1], [-1, -1], [0, 0]]) / 3 + 1e-3 * np.array([[100, 0], [-100, 0], [0, 0]])
     np.testing.assert_allclose(gradient, expected, atol=1e-6)

@@ -124,6 +124,28 @@ def test_the_chart_is_drawn_in_light_and_dark(tmp_path):
         assert f'style="fill: {light}' in text
 
 
+@pytest.mark.parametrize("longest", ["ours SINCERE", "ours SINCERE, CUDA graph", "pytorch-metric-learning SupCon"])
+def test_names_of_lines_stand_within_the_chart(longest, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    import gpu_chart
+    import gpu_results
+
+    drawn = []
+    monkeypatch.setattr(gpu_chart.plt, "close", drawn.append)
+    rows = [row("7", name, n, ms=n / 1e3) for name in ("ours SINCERE", longest) for n in (1024, 16_384, 1_048_576)]
+    gpu_chart.draw([gpu_results.complete(r) for r in rows], tmp_path / "chart")
+    (figure,) = drawn
+    monkeypatch.undo()
+    figure.draw_without_rendering()
+    (axes,), titles = figure.axes, {series.title for series in gpu_chart.SERIES}
+    names = [one for one in axes.texts if one.get_ha() == "right" and one.get_text() in titles]
+    assert names
+    edge = axes.get_window_extent()
+    assert all(one.get_window_extent().x0 >= edge.x0 for one in names), "beyond it stand the times"
+    assert min(one.get_window_extent().x0 for one in names) < edge.x0 + 0.03 * edge.width, "and no room is wasted"
+    gpu_chart.plt.close(figure)
+
+
 def test_the_search_page_shows_the_kept_rows():
     import search_page
 

@@ -146,6 +146,21 @@ def test_no_samples_have_no_classes(run):
         assert (len(found), found.names, str(found)) == (0, (), "no samples")
 
 
+def test_predictions_know_which_sample_each_is(run):
+    data = mixed_splits().test
+    names = tuple(f"photo {number}.jpg" for number in range(len(data)))
+    loaded = load(run, device="cpu")
+    embedded = loaded.embed(replace(data, shown=names))
+    for inputs in (replace(data, shown=names), embedded):
+        assert loaded.predict(inputs).shown == names
+    mixed = torch.randperm(len(data), generator=torch.Generator().manual_seed(0))
+    assert loaded.predict(embedded.subset(mixed)).shown == tuple(names[place] for place in mixed.tolist())
+    assert loaded.predict(replace(embedded, shown=None)).shown is None
+    first = ", ".join(f"{value:.3g}" for value in data.inputs[5].tolist())
+    assert loaded.predict(data).shown[5] == first, "rows without names are shown by their values"
+    assert loaded.predict(data.inputs).shown is None
+
+
 def test_one_best_class_still_has_a_margin(run):
     loaded, new = load(run, device="cpu"), kept(run, "test")
     assert torch.equal(loaded.predict(new, top=1).margin, loaded.predict(new).margin)
@@ -174,7 +189,8 @@ def test_what_a_run_did_not_keep_is_embedded_once(from_file, tmp_path):
     try:
         again = load(copy, device="cpu").predict(splits.test, method="knn")
         assert (found.k, found.names) == (again.k, again.names)
-        with pytest.raises(InputError, match=r"neither is the data, .*clouds\.npz.* Go to the folder .*references=…"):
+        told = r"neither is the data, .*clouds\.npz\. Put the data, .*, or give .*references=…"
+        with pytest.raises(InputError, match=told):
             load(from_file / "run", device="cpu").predict(splits.test)
     finally:
         (from_file / "moved.npz").rename(from_file / "clouds.npz")

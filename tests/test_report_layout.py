@@ -14,7 +14,9 @@ from sincere.report.elements import verdict_line
 from sincere.report.pictures.class_pairs import class_pairs_picture
 from sincere.report.pictures.comparison import runs_picture
 from sincere.report.pictures.confusion import confusion_picture
+from sincere.report.pictures.point_map import point_map_picture
 from sincere.report.pictures.simplex import simplex_picture
+from sincere.report.projections import point_map
 from sincere.report.subject import subject_of
 from sincere.report.verdict import Verdict
 
@@ -25,6 +27,12 @@ NAMES = (
     *("a lorry without a number plate", "an aeroplane, from below", "a ship or a boat"),
 )
 MARKS = "[...document.querySelectorAll('.plot .annotation')].map((one) => one.getBoundingClientRect().toJSON())"
+POINTS = """(() => {
+    const plot = document.querySelector(".plot"), { xaxis, yaxis } = plot._fullLayout;
+    const box = plot.getBoundingClientRect(), left = box.left + xaxis._offset, top = box.top + yaxis._offset;
+    return plot.data.filter((one) => one.customdata).flatMap((one, number) => one.customdata.map(
+        (sample, place) => [number, left + xaxis.d2p(one.x[place]), top + yaxis.d2p(one.y[place])]));
+})()"""
 LAYOUT = "document.querySelector('.plot')._fullLayout"
 
 
@@ -57,6 +65,37 @@ def test_names_on_the_map_do_not_cover_each_other(browser, mixed, options):
         page.locator("select").select_option(index=2)  # drawn anew
         page.wait_for_timeout(300)
         assert covered(page.evaluate(MARKS)) == []
+
+
+@pytest.fixture(scope="module")
+def forty():
+    """As many islands, and all of them apart."""
+    return subject_of(clouds([f"kind {number}" for number in range(40)], dim=64, noise=1.0, per_class=30))
+
+
+def test_names_of_many_classes_stand_on_the_page_and_hide_no_island(browser, forty, tmp_path):
+    with Watched(browser, write_report(forty, tmp_path / "forty.html")) as page:
+        see(page)
+        page.get_by_role("tab", name="Neighbour map").click()
+        page.wait_for_timeout(500)
+        boxes = page.evaluate(MARKS)
+        assert len(boxes) >= 20
+        assert covered(boxes) == []
+        told = page.locator(".how").inner_text()
+        assert f"{len(boxes)} of 40 classes have their name here." in told or len(boxes) == 40
+        points = page.evaluate(POINTS)
+        for box in boxes:
+            under = [one for one in points if within(one, box)]
+            assert len({label for label, _, _ in under}) <= 2, "its own and the edge of another"
+            assert len(under) <= 30
+        page.get_by_role("tab", name="PCA").click()
+        page.wait_for_timeout(500)
+        assert len(page.evaluate(MARKS)) < 20, "where classes lie on top of each other, a name would be of several"
+
+
+def within(point, box):
+    _, x, y = point
+    return box["left"] < x < box["right"] and box["top"] < y < box["bottom"]
 
 
 def test_long_names_leave_a_phone_its_map_and_its_width(browser, mixed):
@@ -113,6 +152,57 @@ def drawn(picture):
     FigureCanvasAgg(picture.figure)
     picture.figure.canvas.draw()
     return picture.figure
+
+
+def names_on(figure):
+    """Names on a drawn map by their axes: (axes, name, left, bottom, right, top)."""
+    found = [(one, one.get_window_extent()) for one in figure.texts]
+    places = [(np.array([box.x0, box.y0, box.x1, box.y1]), one) for one, box in found]
+    of = [next(axes for axes in figure.axes if one.get_transform() == axes.transAxes) for _, one in places]
+    return [(axes, one.get_text(), box) for axes, (box, one) in zip(of, places, strict=True)]
+
+
+def check_apart(names):
+    for place, (axes, name, box) in enumerate(names):
+        assert (box[:2] >= axes.bbox.extents[:2]).all(), name
+        assert (box[2:] <= axes.bbox.extents[2:]).all(), name
+        for other, second, taken in names[:place]:
+            apart = (box[:2] >= taken[2:]).any() or (taken[:2] >= box[2:]).any()
+            assert axes is not other or apart, f"{name} on {second}"
+
+
+@pytest.mark.parametrize("dim", [2, 3, 6])
+def test_no_name_on_a_still_map_covers_another(dim):
+    subject = subject_of(clouds(NAMES, dim=dim, noise=6.0))
+    found = point_map(subject)
+    picture = point_map_picture(subject, found)
+    picture.figure.set_dpi(160)  # as it is saved
+    names = names_on(drawn(picture))
+    check_apart(names)
+    for one, axes in zip(found.projections, picture.figure.axes, strict=True):
+        count = sum(of is axes for of, _, _ in names)
+        assert count >= 6
+        assert axes.get_title() == one.title + (f" ({count} of 9 classes named)" if count < 9 else "")
+
+
+def test_a_still_map_of_many_classes_names_those_that_stand_by_themselves(forty):
+    found = point_map(forty)
+    picture = point_map_picture(forty, found)
+    names = names_on(drawn(picture))
+    check_apart(names)
+    flat, near = picture.figure.axes
+    assert [one.key for one in found.projections] == ["pca", "neighbours"]
+    in_each = [sum(axes is part for axes, _, _ in names) for part in (flat, near)]
+    assert in_each[0] < 10, "there they lie on top of each other"
+    assert in_each[1] >= 30
+    assert flat.get_title() == f"PCA ({in_each[0]} of 40 classes named)"
+    labels, points = forty.test.labels[found.chosen].numpy(), near.transData.transform(found.projections[1].points)
+    for axes, name, box in names:
+        if axes is near:
+            distance = np.linalg.norm(points - (box[:2] + box[2:]) / 2, axis=1)
+            assert forty.test.class_names[labels[distance.argmin()]] == name, "whose island is nearest"
+            under = ((points > box[:2]) & (points < box[2:])).all(axis=1)
+            assert (under & (labels != forty.test.class_names.index(name))).sum() <= 30 / 4
 
 
 @pytest.mark.parametrize("name", ["run-{}", "a-run-with-a-long-name-{}"])

@@ -20,6 +20,7 @@ from sincere.errors import InputError, OptionError
 from sincere.report import write_report
 from sincere.report.elements import json_island
 from sincere.report.leave_one_out import evaluate_alone
+from sincere.report.map_names import island_of, places_of_names
 from sincere.report.mistakes import worst_mistakes
 from sincere.report.picture import Table
 from sincere.report.pictures.accuracy import accuracy_picture, guessing
@@ -29,14 +30,7 @@ from sincere.report.pictures.curves import curves_picture
 from sincere.report.pictures.histograms import histograms_picture
 from sincere.report.pictures.point_map import point_map_picture
 from sincere.report.pictures.simplex import _regular_simplex, simplex_picture
-from sincere.report.projections import (
-    MOST_POINTS,
-    drawn_samples,
-    island_of,
-    places_of_names,
-    point_map,
-    principal_components,
-)
+from sincere.report.projections import MOST_POINTS, drawn_samples, point_map, principal_components
 from sincere.report.subject import subject_of
 from sincere.report.svg import inlined
 from sincere.report.thumbnails import sheet_of

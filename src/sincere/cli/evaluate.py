@@ -6,9 +6,10 @@ from pathlib import Path
 from sincere.cli import options
 from sincere.cli.hints import command
 from sincere.cli.output import tell, tell_json
-from sincere.cli.run_evaluation import keep, measured
+from sincere.cli.run_evaluation import keep, measured, say_not_kept
 from sincere.errors import OptionError
 from sincere.evaluate import EvaluationOptions
+from sincere.runs import RunFolder
 from sincere.train.fields import check_at_least
 
 
@@ -26,7 +27,8 @@ def evaluate_run(
 ) -> None:
     """Measure a finished run on its test split: accuracies with 95 % intervals, and in words what it confuses.
 
-    Writes evaluation.json into the run, by which `sincere compare` goes. Nothing is chosen on the test split.
+    Writes evaluation.json into the run, by which `sincere compare` goes. Nothing is chosen on the test split. If the
+    run may only be read, the figures are printed all the same; --json prints all that evaluation.json would hold.
     """
     check_at_least(0, seed=seed)
     names = tuple(name.strip().replace("-", "_") for name in methods.split(","))
@@ -42,10 +44,11 @@ def evaluate_run(
     of_linear = {"--l2": l2, "--probe-views": probe_views or None, "--unit-probe": unit_probe or None}
     check_meant(names, {"knn": {"--k": k}, "linear": of_linear})
     found = measured(run, settings, device=device)
-    try:
-        keep(run, found)
-    finally:  # told also where the run may not be written into
-        tell_json(found.to_json()) if json else tell("\n".join([str(found), "", *found.summary]))
+    refused = keep(run, found)  # before it is told: whoever reads along may have read enough
+    tell_json(found.to_json()) if json else tell("\n".join([str(found), "", *found.summary]))
+    earlier = " The one that is there is of an earlier evaluation." if RunFolder(run).evaluation.exists() else ""
+    elsewhere = "" if json else f" To have it elsewhere: {command_for(run, settings)} --json > evaluation.json"
+    say_not_kept(refused, advice=earlier + elsewhere)
 
 
 def check_meant(methods: Collection[str], flags: Mapping[str, Mapping[str, float | None]]) -> None:

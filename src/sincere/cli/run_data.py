@@ -1,10 +1,9 @@
 """The data of a run, from wherever the command is typed."""
 
 from collections.abc import Collection
-from pathlib import Path
 
 from sincere.data import Splits
-from sincere.data.sources import missing_path
+from sincere.data.sources import missed, missing_path
 from sincere.errors import InputError
 from sincere.runs import RunFolder, read_json
 from sincere.train import TrainConfig
@@ -13,10 +12,13 @@ from sincere.train.loop import opened
 from sincere.train.start import check_same_splits, describe_data
 
 
-def data_of(folder: RunFolder) -> Splits:
-    """What a run was trained on, and held out, read again; refused where it is not what it was."""
+def data_of(folder: RunFolder, *, or_else: str = "") -> Splits:
+    """What a run was trained on, and held out, read again; refused where it is not what it was.
+
+    `or_else` is advice to those who no longer have it.
+    """
     config = TrainConfig.load(folder.path).data
-    check_is_here(config, folder)
+    check_is_here(config, folder, or_else=or_else)
     splits = opened(config)
     check_same_splits(read_json(folder.provenance), describe_data(splits))
     return splits
@@ -29,7 +31,5 @@ def check_is_here(config: DataConfig, folder: RunFolder, *, named: Collection[st
     """
     path = missing_path(*(getattr(config, part) for part in ("source", "test") if part not in named))
     if path is not None:
-        raise InputError(
-            f"the data of {folder.path} must lie where it was trained: there is no {path} in {Path.cwd()}. Go to the "
-            f"folder where it was trained{or_else}."
-        )
+        place, advice = missed(path)
+        raise InputError(f"the data of {folder.path} must lie where it was: there is no {place}. {advice}{or_else}.")

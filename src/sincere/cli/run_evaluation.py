@@ -23,15 +23,23 @@ from sincere.train.processes import device_for
 def evaluated(
     run: Path, options: EvaluationOptions | None = None, *, device: str | None = None, data: Splits | None = None
 ) -> Evaluation:
-    """Evaluate a finished run and write `evaluation.json` into it. `data` is the run's, where it was read already."""
+    """Evaluate a finished run and write `evaluation.json` into it, or say in a line that it could not be kept there.
+
+    `data` is the run's, where it was read already.
+    """
     found = measured(run, options, device=device, data=data)
-    keep(run, found)
+    say_not_kept(keep(run, found))
     return found
 
 
-def keep(run: Path, found: Evaluation) -> None:
-    """Write `evaluation.json` into a run."""
-    write_atomically(RunFolder(run).evaluation, (found.to_json() + "\n").encode())
+def keep(run: Path, found: Evaluation) -> dict[Path, OSError]:
+    """Write `evaluation.json` into a run; returns why not, by its place, where that cannot be."""
+    place = RunFolder(run).evaluation
+    try:
+        write_atomically(place, (found.to_json() + "\n").encode())
+    except WriteError as error:  # a run of somebody else's is no mistake, and a full disk takes no figures away
+        return {place: error}
+    return {}
 
 
 def measured(
@@ -63,18 +71,13 @@ def known_evaluation(run: Path) -> Evaluation:
     folder = RunFolder(run)
     if folder.evaluation.exists():
         return Evaluation.from_json(folder.evaluation.read_text(encoding="utf-8"))
-    found = measured(run)
-    try:
-        keep(run, found)
-    except WriteError as error:
-        say_not_kept({folder.evaluation: error})
-    return found
+    return evaluated(run)
 
 
-def say_not_kept(refused: Mapping[Path, OSError]) -> None:
-    """Say in a line what could not be kept in a run, and why."""
+def say_not_kept(refused: Mapping[Path, OSError], *, advice: str = "") -> None:
+    """Say in a line what could not be kept in a run, why, and what to do about it."""
     for words in not_kept(refused):
-        say(f"note: {words}")
+        say(f"note: {words}{advice}")
 
 
 def check_finished(folder: RunFolder) -> None:
@@ -123,5 +126,6 @@ def training_views(
     folder: RunFolder, *, count: int, seed: int, device: str | None = None, data: Splits | None = None
 ) -> EmbeddingSet:
     """Embeddings of random views of the run's training samples, which no run saves."""
-    samples = (data or data_of(folder)).train
+    without = ", or leave --probe-views out: everything else is measured from the run's own files"
+    samples = (data or data_of(folder, or_else=without)).train
     return load(folder.path, device=device_for(device or "auto")).embed_views(samples, count=count, seed=seed)

@@ -87,6 +87,13 @@ def missing_path(*sources: str | None) -> Path | None:
     return next((path for path in places if path is not None and not path.exists()), None)
 
 
+def missed(path: Path) -> tuple[str, str]:
+    """Where a run's data is not, in words, and how it gets there; a relative path counts from where one stands."""
+    if path.is_absolute():
+        return str(path), "Put the data, or a link to it, back there"
+    return f"{path} in {Path.cwd()}", "Go to the folder where the run was trained, or put a link to the data here"
+
+
 def _existing(text: str) -> Path:
     path = Path(text).expanduser()
     if not path.exists():

@@ -9,7 +9,7 @@ import torch
 
 from sincere.data import LabelledData, Splits, open_data
 from sincere.data.fingerprint import data_fingerprint
-from sincere.data.sources import missing_path
+from sincere.data.sources import missed, missing_path
 from sincere.defaults import usual_defaults
 from sincere.embeddings.embedding_set import EmbeddingSet
 from sincere.errors import InputError
@@ -88,10 +88,8 @@ def _data_of(folder: RunFolder) -> Splits:
     settings = dict(read_json(folder.config).get("data", {}))
     source, test = settings.get("source", "digits"), settings.get("test")
     if (path := missing_path(source, test)) is not None:
-        raise InputError(
-            f"{told}, and neither is the data, {path}, in {Path.cwd()}. Go to the folder where the run was trained, "
-            f"{OR_GIVE}."
-        )
+        place, advice = missed(path)
+        raise InputError(f"{told}, and neither is the data, {place}. {advice}, {OR_GIVE}.")
     options = {**settings.pop("options", {}), **{name: value for name, value in settings.items() if name != "source"}}
     splits = open_data(source, **options)
     known = read_json(folder.provenance).get("data", {}).get("fingerprint")

@@ -3,7 +3,8 @@
 import io
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
@@ -85,9 +86,7 @@ class Picture:
 
         stem, pixels, drawn = f"{prefix}{self.name}", io.BytesIO(), io.BytesIO()
         self.figure.set_dpi(DPI)
-        with rc_context({**STYLE, "svg.hashsalt": stem}), warnings.catch_warnings():
-            # The browser has fonts for a class 鳥, since text of the SVG stays text; the PNG shows a box.
-            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        with rc_context({**STYLE, "svg.hashsalt": stem}), any_letters():
             # `savefig` would draw and lay out everything four times.
             FigureCanvasAgg(self.figure).print_png(pixels)  # type: ignore[no-untyped-call]
             self.figure.set_layout_engine("none")
@@ -108,6 +107,14 @@ def in_style(draw: Callable[P, T]) -> Callable[P, T]:
             return draw(*args, **kwargs)
 
     return styled
+
+
+@contextmanager
+def any_letters() -> Iterator[None]:
+    """The browser has fonts for a class 鳥, since text of the SVG stays text; the PNG has a box, without a warning."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
 
 
 def new_figure(width: float = 5.6, height: float = 3.6) -> "tuple[Figure, Axes]":

@@ -17,7 +17,6 @@ MOST_POINTS = 2500
 NEIGHBOURS = 10  # by which a map is judged
 SEED = 0
 SAME = 1e-6  # unit vectors of float32 that differ by less in every entry are one point but for rounding
-ISLAND = 3.0  # times as far as the nearest third of a class reaches
 STEPS = 500  # half of scikit-learn's: the islands have formed by then, and a report makes a map of every run
 
 
@@ -29,24 +28,6 @@ class Projection:
     title: str
     note: str  # how to read it
     points: Any  # float64 (n, 2) or (n, 3)
-
-
-def island_of(points: Any) -> Any:
-    """Of the points of a class (n, d), those around the place where a third of them lies closest together.
-
-    The name of the class belongs there: the mean of a class that lies in several places may lie in none of them.
-    """
-    apart = torch.cdist(*2 * (torch.from_numpy(points),)).numpy()
-    third = -(-len(points) // 3)
-    reach = np.partition(apart, third - 1, axis=1)[:, third - 1]  # the distance to the last of the nearest third
-    heart = reach.argmin()
-    return points[apart[heart] <= ISLAND * reach[heart]]
-
-
-def places_of_names(points: Any, labels: Any) -> dict[int, list[float]]:
-    """Where the name of each class stands on a flat map, (x, y): above its island, whatever strays from it."""
-    islands = {number: island_of(points[labels == number]) for number in sorted(set(labels.tolist()))}
-    return {n: [float(np.median(one[:, 0])), float(one[:, 1].max())] for n, one in islands.items()}
 
 
 @dataclass(frozen=True, eq=False)

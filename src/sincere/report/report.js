@@ -164,28 +164,36 @@
         made.xaxis = bare;
         made.yaxis = { ...bare, scaleanchor: "x" };
         const names = brief(narrow() ? 10 : 16);
-        if (few) made.annotations = present.map((label) => {
+        made.annotations = named(projection).map((label) => {
           const [x, y] = projection.names[label];
-          return { x, y, yshift: 14,
-            text: `<b>${plain(names.get(label))}</b>`, showarrow: false, font: { size: narrow() ? 11 : 13 }, bgcolor: colourOf("--paper"), opacity: 0.82, borderpad: 1, captureevents: false };
+          return { x, y, yshift: few ? 14 : 10,
+            text: `<b>${plain(names.get(label))}</b>`, showarrow: false, font: { size: few ? (narrow() ? 11 : 13) : 9.5 }, bgcolor: colourOf("--paper"), opacity: 0.82, borderpad: 1, captureevents: false };
         });
       }
       return made;
     };
     const narrow = () => plot.clientWidth < 520;
-    // Names that would cover each other move up or down by their own height, as little as it takes.
-    const apart = () => {
-      const room = plot.getBoundingClientRect(), taken = [], shifts = new Map();
-      const free = (box) => box.top > room.top && box.bottom < room.bottom
+    const named = (projection) => present.filter((label) => projection.names[label]);
+    // Names that would cover each other move up or down by their own height, as little as it takes; of many classes those
+    // stay that hide no other class. What finds no room goes.
+    const apart = (projection) => {
+      if (projection.points.length === 3) return;
+      const room = plot.getBoundingClientRect(), taken = [], changes = {}, labels = named(projection), { xaxis, yaxis } = plot._fullLayout;
+      const xs = projection.points[0].map((x) => room.left + xaxis._offset + xaxis.d2p(x)), ys = projection.points[1].map((y) => room.top + yaxis._offset + yaxis.d2p(y));
+      const hides = (box, label) => xs.filter((x, place) => run.labels[place] !== label && x > box.left && x < box.right && ys[place] > box.top && ys[place] < box.bottom).length
+        > run.labels.filter((one) => one === label).length / 4;
+      const free = (box, label) => box.top > room.top && box.bottom < room.bottom && (few || !hides(box, label))
         && !taken.some((one) => box.left < one.right && one.left < box.right && box.top < one.bottom && one.top < box.bottom);
       [...plot.querySelectorAll(".annotation")].map((one) => [Number(one.dataset.index), one.getBoundingClientRect()])
         .sort(([, a], [, b]) => a.top - b.top).forEach(([index, box]) => {
           const moved = (steps) => ({ left: box.left, right: box.right, top: box.top + steps * box.height, bottom: box.bottom + steps * box.height });
-          const steps = [0, -1, 1, -2, 2, -3, 3].find((tried) => free(moved(tried))) || 0;
+          const steps = (few ? [0, -1, 1, -2, 2, -3, 3, -4, 4] : [0]).find((tried) => free(moved(tried), labels[index]));
+          if (steps === undefined) { changes[`annotations[${index}].visible`] = false; return; }
           taken.push(moved(steps));
-          if (steps) shifts.set(index, plot.layout.annotations[index].yshift - steps * box.height);
+          if (steps) changes[`annotations[${index}].yshift`] = plot.layout.annotations[index].yshift - steps * box.height;
         });
-      if (shifts.size) Plotly.relayout(plot, Object.fromEntries([...shifts].map(([index, shift]) => [`annotations[${index}].yshift`, shift])));
+      if (Object.keys(changes).length) Plotly.relayout(plot, changes);
+      if (taken.length < present.length) note.textContent = `${projection.note} ${taken.length} of ${present.length} classes have their name here.`;
     };
     const draw = () => {
       const projection = run.projections[shown];
@@ -198,7 +206,7 @@
       }
       const options = { displaylogo: false, responsive: true, displayModeBar: coarse ? false : "hover", scrollZoom: false,
         modeBarButtons: [projection.points.length === 3 ? ["orbitRotation", "zoom3d", "resetCameraDefault3d"] : ["pan2d", "zoom2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]] };
-      Plotly.react(plot, traces(projection), layout(projection), options).then(apart);
+      Plotly.react(plot, traces(projection), layout(projection), options).then(() => apart(projection));
       if (drawn) return;
       drawn = true;
       const show = (event) => {

@@ -13,6 +13,7 @@ from sincere.evaluate.comparison import distinct_names
 from sincere.report.elements import figure, json_island, text
 from sincere.report.inputs import Known, Source, sources_of, subject_from, training_sets_of
 from sincere.report.keeping import keep_records
+from sincere.report.map_names import places_of_names
 from sincere.report.mistakes import worst_mistakes
 from sincere.report.page import SECTIONS, Panel, page, plotly_script
 from sincere.report.palette import class_symbol, colour_of
@@ -25,7 +26,7 @@ from sincere.report.pictures.curves import curves_picture
 from sincere.report.pictures.histograms import histograms_picture
 from sincere.report.pictures.point_map import point_map_picture, predictions
 from sincere.report.pictures.simplex import simplex_picture
-from sincere.report.projections import PointMap, places_of_names, point_map
+from sincere.report.projections import PointMap, point_map
 from sincere.report.sections import about, difference_sentences, mistakes_section, runs_table, summary, tiles
 from sincere.report.subject import Subject
 from sincere.report.thumbnails import sheet_of

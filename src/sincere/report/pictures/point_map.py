@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from sincere.report.map_names import write_names
 from sincere.report.palette import FAINT, INK, MARKERS, class_symbol, colour_of
-from sincere.report.picture import Picture, Table, in_style, new_figure, short_names
-from sincere.report.projections import NEIGHBOURS, PointMap, Projection, island_of
+from sincere.report.picture import Picture, Table, any_letters, in_style, new_figure
+from sincere.report.projections import NEIGHBOURS, PointMap, Projection
 from sincere.report.subject import Subject
 from sincere.report.verdict import Grade, Verdict, percent
 from sincere.tables import amount
-
-MOST_NAMES = 20  # classes whose names fit on the map
 
 
 @in_style
@@ -25,8 +24,14 @@ def point_map_picture(subject: Subject, found: PointMap) -> Picture:
     for place, one in enumerate(found.projections, start=1):
         solid = one.points.shape[1] == 3
         part = figure.add_subplot(1, len(found.projections), place, projection="3d" if solid else None)
-        _draw(part, one, labels, predicted, subject.test.class_names)
-    names = subject.test.class_names
+        _draw(part, one, labels, predicted)
+    names, classes = subject.test.class_names, len(np.unique(labels))
+    with any_letters():
+        figure.draw_without_rendering()  # lays it out: before that nobody knows what a name covers
+        for part, one in zip(figure.axes, found.projections, strict=True):
+            named = write_names(part, one.points, labels, names)
+            if named < classes:
+                part.set_title(f"{one.title} ({named:,} of {amount(classes, 'class', 'classes')} named)")
     header = ["sample", "class", "predicted"]
     header += [f"{one.key} {axis}" for one in found.projections for axis in "xyz"[: one.points.shape[1]]]
     placed = np.concatenate([one.points for one in found.projections], axis=1)
@@ -54,7 +59,7 @@ def predictions(subject: Subject, found: PointMap) -> list[int] | None:
     return [said[sample] for sample in found.chosen.tolist()]
 
 
-def _draw(axes: Any, one: Projection, labels: Any, predicted: list[int] | None, names: tuple[str, ...]) -> None:
+def _draw(axes: Any, one: Projection, labels: Any, predicted: list[int] | None) -> None:
     axes.set_title(one.title)
     for number in sorted(set(labels.tolist())):
         mine = one.points[labels == number]
@@ -70,13 +75,6 @@ def _draw(axes: Any, one: Projection, labels: Any, predicted: list[int] | None, 
     if predicted is not None:
         wrong = one.points[np.array(predicted) != labels]
         axes.scatter(*wrong.T, s=42, facecolors="none", edgecolors=INK, linewidths=1.1)
-    present = sorted(set(labels.tolist()))
-    if len(present) <= MOST_NAMES:
-        for number, name in zip(present, short_names([names[number] for number in present], 14), strict=True):
-            middle = np.median(island_of(one.points[labels == number]), axis=0)
-            box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.75}
-            text = axes.text(*middle, name, ha="center", va="center", fontweight="bold", bbox=box)
-            text.set_color("#000001")  # on its own white box, in light and dark
     axes.grid(visible=False)
     if one.points.shape[1] == 3:
         _draw_sphere(axes)
