@@ -28,7 +28,7 @@ PAPER = {
     "epochs": 1000,
     "objective": "contrastive",
     "batches": {"size": 512, "sampler": "shuffled", "drop_last": False},
-    "views": {"name": "sincere", "count": 2, "options": {}},
+    "views": {"name": "sincere", "count": 2, "options": {}, "early_size": None, "early_share": 0.5},
     "head": {"layers": "mlp", "hidden": None, "dim": 128},
     "memory": {"queue": 0, "momentum": None},
     "schedule": {

@@ -12,7 +12,7 @@ from torch import nn
 from sincere.data import LabelledData, Splits
 from sincere.errors import OptionError
 from sincere.runs import RunFolder
-from sincere.train import BatchesConfig, ComputeConfig, EncoderConfig, MemoryConfig, ScheduleConfig, ViewsConfig, train
+from sincere.train import BatchesConfig, ComputeConfig, EncoderConfig, MemoryConfig, ViewsConfig, train
 from sincere.train.early import Early
 from small_runs import small_config, small_splits
 
@@ -79,7 +79,12 @@ def test_views_are_shrunk_as_torch_resizes_them(size, to):
     ],
 )
 def test_the_first_share_of_the_epochs_is_small(changes, tmp_path):
-    train(config(ViewsConfig("sincere", 2, early_size=8, early_share=0.25), **changes), run=tmp_path, data=images(), show="off")
+    train(
+        config(ViewsConfig("sincere", 2, early_size=8, early_share=0.25), **changes),
+        run=tmp_path,
+        data=images(),
+        show="off",
+    )
     sizes = [shape[2:] for shape in SEEN]
     small = sizes.count((8, 8))
     assert sizes == [(8, 8)] * small + [(16, 16)] * (3 * small)
@@ -117,7 +122,7 @@ def test_a_run_that_is_stopped_goes_on_at_its_size(tmp_path):
     settings = replace(config(views, batches=batches), encoder=EncoderConfig(f"{__name__}:Stopping"))
     ends = [train(settings, run=tmp_path / "parts", data=images(), resume=True, show="off").step for _ in range(3)]
     assert ends == [4, 7, 8]
-    assert SEEN == whole
+    assert whole == SEEN
     weights = [load_file(RunFolder(tmp_path / name).weights) for name in ("whole", "parts")]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
@@ -155,5 +160,5 @@ def test_the_settings_are_checked():
 
 
 def test_without_early_size_nothing_is_shrunk(tmp_path):
-    train(config(ViewsConfig("sincere", 2), schedule=ScheduleConfig("constant")), run=tmp_path, data=images(), show="off")
+    train(config(ViewsConfig("sincere", 2)), run=tmp_path, data=images(), show="off")
     assert {shape[2:] for shape in SEEN} == {(16, 16)}
