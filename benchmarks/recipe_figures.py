@@ -139,7 +139,7 @@ def reached(figures: dict[str, Any]) -> str:
         "(mean ± deviation over seeds). [Recipes](docs/recipes.md) has the commands, times and the baselines that they "
         "beat.\n\n"
         "On one H200, against the SINCERE paper's ResNet-50 after 1,000 epochs, by `sincere train cifar10:PATH "
-        "--recipe fast-cifar10 --evaluate` and the like: `fast-` in two minutes, `best-` in ten "
+        "--recipe fast-cifar10 --evaluate` and the like: `fast-` in one or two minutes, `best-` in ten "
         "([how they came about](docs/fast-cifar.md)):\n\n"
         f"{fast(figures)}"
     )
