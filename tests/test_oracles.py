@@ -294,3 +294,19 @@ def test_many_small_blocks_agree_with_dense(case, classes, monkeypatch):
             results.append((loss.detach(), *torch.autograd.grad(loss, (z, scale))))
         for dense, tiled in zip(*results, strict=True):
             torch.testing.assert_close(tiled, dense, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("case", LOSSES, ids=repr)
+def test_a_few_long_rows_among_many_short_ones(case, backend):
+    """Their logits reach 900, whose exponential no float32 holds; those of nearly all others lie below 1."""
+    rows = 0.2 * torch.nn.functional.normalize(torch.randn(160, 5), dim=1)
+    rows[[0, 1, 2, 3]] = 30 * torch.nn.functional.normalize(torch.ones(4, 5) + 0.1 * rows[:4], dim=1)
+    labels = torch.arange(160) // 2 % 40  # of the long rows two are of one class, and two of another
+    embeddings, labels, views = rows_of(case, rows.requires_grad_(), labels)
+    row_labels = flat(embeddings, labels)[1]
+    truth = oracles.batch_from_labels(rows.detach().double().numpy(), row_labels, 1.0, "dot")
+    expected = oracles.reduce(case.truth(truth, views), row_labels >= 0, row_labels, "mean")
+    loss = case.call(embeddings, labels, temperature=1.0, similarity="dot", backend=backend)
+    assert loss.item() == pytest.approx(expected, rel=1e-4)
+    assert torch.isfinite(torch.autograd.grad(loss, rows)[0]).all()
