@@ -1,6 +1,7 @@
 """What a session is built of: everything follows from the settings and the seed, and from nothing else."""
 
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 import torch
@@ -156,3 +157,25 @@ def test_processes_drop_out_units_of_their_own():
         batch = made.planner.plan(0).batch(0)
         values.append(made.step(batch, step=0, times_before=0, share=1.0).item())
     assert values[0] == values[2] != values[1]
+
+
+def test_each_step_and_each_seed_drops_out_units_of_its_own():
+    """With one mask for all steps a run would train half of its network, and never the other half."""
+    masks = {}
+    for seed in (0, 1):
+        made = built(encoder=EncoderConfig("small_runs:layers", {"dropout": 0.5}), seed=seed)
+        batch = torch.arange(12)
+        (dropout,) = [layer for layer in made.model.modules() if isinstance(layer, torch.nn.Dropout)]
+        made.parts.network.train()
+        for step in (0, 1, 2, 0):
+            hook = dropout.register_forward_hook(
+                lambda _, given, out, key=(seed, step): masks.setdefault(key, []).append(out == 0)
+            )
+            made.step(batch, step=step, times_before=0, share=1.0)
+            hook.remove()
+    assert all(torch.equal(*twice) for (_, step), twice in masks.items() if step == 0)
+    found = torch.stack([each[0].flatten() for each in masks.values()])
+    assert found.shape == (6, 12 * 2 * 16)
+    kept_alike = torch.stack([(one == other).double().mean() for one, other in combinations(found, 2)])
+    assert kept_alike.min() > 0.4  # half of them, by chance
+    assert kept_alike.max() < 0.6
