@@ -128,6 +128,22 @@ def test_multi_hot_labels(case, backend, positives, reduction):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("positives", ["any", "jaccard", "per_label"])
+def test_multi_hot_labels_of_samples_without_any(positives, backend):
+    """Two that carry no label share none: each is a negative of the other, whether or not the batch is contrasted."""
+    z, c = batch()
+    hot, contrast_hot = torch.randint(0, 2, (12, 4)), torch.randint(0, 2, (5, 4))
+    hot[2] = hot[9] = contrast_hot[1] = 0
+    sides = {"contrast_z": c.detach().numpy(), "contrast_labels": contrast_hot.numpy()}
+    for given_contrasts, more in (((), {}), ((c, contrast_hot), sides)):
+        truth = oracles.batch_from_multihot(z.detach().numpy(), hot.numpy(), 0.2, positives, **more)
+        values = oracles.sincere(truth)
+        assert values[2] is values[9] is None
+        loss = SF.sincere(z, hot, *given_contrasts, temperature=0.2, positives=positives, backend=backend)
+        assert loss.item() == pytest.approx(oracles.reduce(values, [True] * 12, None, "mean"), rel=1e-11)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_per_label_is_the_mean_over_labels_of_each_labels_own_loss(backend):
     """Zhang and Wu 2024 (MulSupCon): every label of every anchor counts alike, which weights by |y| give. SINCERE the
     same way, but no positive of another label in a denominator."""
