@@ -1,0 +1,130 @@
+"""Every flag that a verb takes reaches what the verb calls: one that is parsed and dropped would change nothing."""
+
+import inspect
+from pathlib import Path
+from pkgutil import resolve_name
+
+import numpy as np
+import pytest
+
+from command_line import FAST, blobs, call, done
+from sincere.embeddings import EmbeddingSet
+from sincere.evaluate import EvaluationOptions
+
+
+class CalledError(Exception):
+    """Raised instead of what a verb calls, so that nothing has to be computed."""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Data and two finished runs that have been evaluated, and a table that comes in parts."""
+    folder = tmp_path_factory.mktemp("runs")
+    data = blobs(folder / "blobs.npz")
+    for loss in ("sincere", "supcon"):
+        done("train", data, *FAST, "--loss", loss, "--out", folder / loss, "--quiet")
+        done("evaluate", folder / loss, "--methods", "knn,retrieval", "--draws", "100")
+    (folder / "parts").mkdir()
+    for part in ("train", "test"):
+        lines = [",".join([*map(str, row), "ant"]) for row in np.eye(6)]
+        (folder / "parts" / f"{part}.csv").write_text("\n".join(["a,b,c,d,e,f,label", *lines]))
+    return folder
+
+
+def arguments_of(monkeypatch, place, *words):
+    """With which arguments, by name, a verb calls the function at `place`; by default those of its signature."""
+    called, seen = inspect.signature(resolve_name(place)), {}
+
+    def instead(*given, **options):
+        bound = called.bind(*given, **options)
+        bound.apply_defaults()
+        seen.update(bound.arguments)
+        raise CalledError
+
+    monkeypatch.setattr(place, instead)
+    with pytest.raises(CalledError):
+        call(*words)
+    return seen
+
+
+CALLS = {
+    "compare": (
+        "compare {}/sincere {}/supcon --method retrieval --metric map@r --draws 177",
+        "sincere.cli.compare.compare",
+        {"method": "retrieval", "metric": "map@r", "draws": 177, "seed": 0},
+    ),
+    "compare with a seed": (
+        "compare {}/sincere {}/supcon --seed 5",
+        "sincere.cli.compare.compare",
+        {"method": "knn", "metric": "top1", "draws": 1000, "seed": 5},
+    ),
+    "embed": (
+        "embed {}/sincere {}/parts --out x.npz --part test --label-column l --input-column i --unreadable skip",
+        "sincere.cli.embed.read_new",
+        {"data": "{}/parts", "part": "test", "label_column": "l", "input_column": "i", "unreadable": "skip"},
+    ),
+    "predict": (
+        "predict {}/sincere {}/parts --part test --label-column l --input-column i --unreadable skip",
+        "sincere.cli.predict.read_new",
+        {"data": "{}/parts", "part": "test", "label_column": "l", "input_column": "i", "unreadable": "skip"},
+    ),
+    "bench": (
+        "bench --sizes 64,96 --dim 24 --classes 3 --dtype float64 --compiled --seconds 0.5 --device cpu",
+        "sincere.cli.bench.measure",
+        {"device": "cpu", "sizes": (64, 96), "d": 24, "classes": 3, "dtype": "float64", "compiled": True}
+        | {"seconds": 0.5},
+    ),
+    "reproduce": (
+        "reproduce lemma-2 --full --seed 4 --out {}/kept --runs {}/trained --data cifar10=a.tar.gz --data cifar100=b",
+        "sincere.cli.reproduce.reproduce",
+        {"name": "lemma-2", "form": "full", "seed": 4, "data": {"cifar10": "a.tar.gz", "cifar100": "b"}}
+        | {"out": Path("{}/kept"), "runs": Path("{}/trained")},
+    ),
+    "demo": ("demo --seed 6 --epochs 3", "sincere.cli.demo.demo_configs", {"seed": 6, "epochs": 3}),
+}
+
+
+def within(value, folder):
+    """A word, or a path, of a test's own folder."""
+    return type(value)(str(value).format(folder)) if isinstance(value, (str, Path)) else value
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_flag_reaches_what_is_called(name, runs, monkeypatch):
+    words, place, expected = CALLS[name]
+    seen = arguments_of(monkeypatch, place, *(word.format(runs) for word in words.split()))
+    assert {option: seen[option] for option in expected} == {o: within(value, runs) for o, value in expected.items()}
+
+
+def test_every_flag_of_an_evaluation_reaches_it(runs, monkeypatch):
+    words = ("--methods", "knn,linear", "--k", "7", "--l2", "0.3", "--probe-views", "2", "--unit-probe")
+    words = (*words, "--draws", "155", "--seed", "9", "--device", "cpu")
+    seen = arguments_of(monkeypatch, "sincere.cli.evaluate.measured", "evaluate", runs / "sincere", *words)
+    assert (seen["run"], seen["device"]) == (runs / "sincere", "cpu")
+    assert seen["options"] == EvaluationOptions(
+        methods=("knn", "linear"), k=7, l2=0.3, probe_views=2, unit_probe=True, draws=155, seed=9
+    )
+
+
+@pytest.mark.parametrize("given", [{}, {"--method": "knn", "--k": "3"}])
+def test_what_is_predicted_by_reaches_the_model(given, runs, tmp_path, monkeypatch):
+    reference = tmp_path / "known.npz"
+    done("embed", runs / "sincere", runs / "blobs.npz", "--out", reference)
+    words = [word for pair in given.items() for word in pair]
+    place = "sincere.embeddings.LoadedModel.predict"
+    seen = arguments_of(
+        monkeypatch, place, "predict", runs / "sincere", runs / "blobs.npz", *words, "--references", reference
+    )
+    method, k = given.get("--method", "class_means"), given.get("--k")
+    assert (seen["method"], seen["k"], seen["top"]) == (method, None if k is None else int(k), 5)
+    known = EmbeddingSet.load(reference)
+    assert np.array_equal(seen["references"].embeddings, known.embeddings)
+
+
+def test_validation_samples_reach_an_evaluation_of_a_run(runs, monkeypatch):
+    """By which k and the strength of the linear probe are chosen; without them they would be others."""
+    seen = arguments_of(monkeypatch, "sincere.cli.run_evaluation.evaluate", "evaluate", runs / "sincere")
+    for part, given in (("train", "train"), ("test", "test"), ("validation", "validation")):
+        kept = EmbeddingSet.load(runs / "sincere" / "embeddings" / f"{part}.npz")
+        assert np.array_equal(seen[given].embeddings, kept.embeddings)
+    assert seen["name"] == "sincere"
