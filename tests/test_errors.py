@@ -227,6 +227,8 @@ def told(new=Z, **options):
         (lambda: SF.soft_label(Z, HOT, positives="jaccard"), OptionError, ["multi-hot", "leave it out", "pairs"]),
         (lambda: SF.soft_label(Z, HOT.float().to("meta")), InputError, ["labels", "device", "meta", ".to('cpu')"]),
         (lambda: SF.soft_label(Z, torch.ones(6, 4, 2)), InputError, ["expected (6, classes)", "got (6, 4, 2)"]),
+        (lambda: SF.rank_n_contrast(Z, torch.ones(6, 2, 2)), InputError, ["(6,) or (6, k)", "got (6, 2, 2)"]),
+        (lambda: SF.rank_n_contrast(Z, torch.tensor(3.0)), InputError, ["(6,) or (6, k)", "got ()"]),
         (lambda: SF.rank_n_contrast(Z, Y.cfloat()), InputError, ["real numbers", "complex64", "SINCERELoss"]),
         (lambda: SF.rank_n_contrast(Z.view(3, 2, 3), Y.float()), InputError, ["one label a sample", "2 views"]),
         (lambda: SF.sincere(Z, HOT, ignore_label=0), OptionError, ["ignore_label=0", "a negative entry", "Drop"]),
