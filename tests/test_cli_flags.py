@@ -10,6 +10,7 @@ import pytest
 from command_line import FAST, blobs, call, done
 from sincere.embeddings import EmbeddingSet
 from sincere.evaluate import EvaluationOptions
+from sincere.recipes import Given
 
 
 class CalledError(Exception):
@@ -128,3 +129,14 @@ def test_validation_samples_reach_an_evaluation_of_a_run(runs, monkeypatch):
         kept = EmbeddingSet.load(runs / "sincere" / "embeddings" / f"{part}.npz")
         assert np.array_equal(seen[given].embeddings, kept.embeddings)
     assert seen["name"] == "sincere"
+
+
+def test_what_is_given_reaches_the_starting_point(runs, monkeypatch):
+    """By which what is not given is chosen: the learning rate by the batch and the optimizer, and so on."""
+    flags = "--encoder mlp --set encoder.options.width=24 --optimizer adamw --batch 20 --epochs 7 --device cpu --dim 6"
+    place = "sincere.cli.planning.starting_point"
+    seen = arguments_of(monkeypatch, place, "train", runs / "blobs.npz", *flags.split(), "--out", runs / "new")
+    (given,) = (value for value in seen.values() if isinstance(value, Given))
+    assert given == Given(
+        encoder="mlp", encoder_options={"width": 24}, optimizer="adamw", batch=20, epochs=7, device="cpu", dim=6
+    )

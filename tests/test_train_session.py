@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import combinations
 
+import numpy as np
 import pytest
 import torch
 
@@ -11,6 +12,7 @@ from sincere.embeddings.embed import in_layout_of
 from sincere.runs import Checkpoint
 from sincere.train import BatchesConfig, EncoderConfig, LossConfig, MemoryConfig, ReportingConfig
 from sincere.train.checkpoint import Position, restore, run_state
+from sincere.train.objective import mean_cross_entropy
 from sincere.train.processes import Processes
 from sincere.train.session import build_session
 from sincere.train.validation import validate
@@ -179,3 +181,15 @@ def test_each_step_and_each_seed_drops_out_units_of_its_own():
     kept_alike = torch.stack([(one == other).double().mean() for one, other in combinations(found, 2)])
     assert kept_alike.min() > 0.4  # half of them, by chance
     assert kept_alike.max() < 0.6
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_cross_entropy_of_logits_in_half_precision_is_added_up_in_single(dtype):
+    """The sum over a batch has more digits than half precision holds, and here is more than float16 can hold at all."""
+    logits, labels = (20 * torch.randn(3000, 2, 7)).to(dtype), torch.randint(0, 7, (3000,))
+    rows = logits.double().numpy()
+    each = np.log(np.exp(rows).sum(axis=2)) - rows[np.arange(3000), :, labels.numpy()]
+    assert each.sum() > torch.finfo(torch.float16).max
+    value = mean_cross_entropy(logits, labels)
+    assert value.dtype == torch.float32
+    assert value.item() == pytest.approx(each.mean(), rel=1e-5)
