@@ -9,9 +9,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 import sincere.report.projections as projections
-from report_subjects import _measured, clouds, digits, two_runs
+from report_subjects import EPOCHS, _measured, clouds, digits, two_runs
 from sincere.evaluate.paired import holm
 from sincere.report import subject_of, write_report
 from sincere.report.mistakes import worst_mistakes
@@ -19,6 +20,7 @@ from sincere.report.pictures.accuracy import accuracy_picture
 from sincere.report.pictures.class_pairs import class_pairs_picture
 from sincere.report.pictures.comparison import comparisons, differences_picture, runs_picture
 from sincere.report.pictures.confusion import confusion_picture
+from sincere.report.pictures.curves import curves_picture
 from sincere.report.pictures.histograms import histograms_picture
 from sincere.report.pictures.point_map import point_map_picture
 from sincere.report.pictures.simplex import simplex_picture
@@ -59,9 +61,13 @@ def test_hills_hold_the_pairs_of_each_bin():
     plain, _ = two_runs()
     pairs = pairs_of(plain.test)
     within, between = (np.array([cosine for cosine, a, b in pairs if (a == b) is same]) for same in (True, False))
-    rows = histograms_picture(plain).table.rows
+    picture = histograms_picture(plain)
+    rows = picture.table.rows
+    assert f"({len(pairs):,} pairs)" in picture.verdict.sentence.replace("0 is best; ", "")
     for place, cosines in ((2, within), (3, between)):
         assert sum(row[place] for row in rows) == len(cosines)
+        hill = picture.figure.axes[0].patches[2 * (place - 2)].get_data().values
+        assert hill == pytest.approx([100 * row[place] / len(cosines) for row in rows])
         for row in rows:  # a cosine on an edge may fall to either side of it
             surely = ((cosines > row[0] + ROUNDING) & (cosines < row[1] - ROUNDING)).sum()
             perhaps = ((cosines > row[0] - ROUNDING) & (cosines < row[1] + ROUNDING)).sum()
@@ -154,6 +160,10 @@ def test_a_map_of_some_samples_says_what_each_of_them_is(monkeypatch):
     assert [row[1:3] for row in rows] == [(names[labels[i]], names[said[i]]) for i in found.chosen.tolist()]
     points = np.concatenate([one.points for one in found.projections], axis=1)
     np.testing.assert_allclose(np.array([row[3:] for row in rows]), points, atol=1e-5)
+    wrong = [place for place, i in enumerate(found.chosen.tolist()) if labels[i] != said[i]]
+    assert wrong
+    for axes, one in zip(point_map_picture(noisy, found).figure.axes, found.projections, strict=True):
+        np.testing.assert_allclose(axes.collections[-1].get_offsets(), one.points[wrong])  # the rings
 
 
 def test_what_is_touched_is_what_was_drawn(monkeypatch, tmp_path):
@@ -248,3 +258,23 @@ def test_the_details_are_those_of_the_last_start():
     alone = plain_words(about(subject_of(clouds("ab"))))
     assert "samples shown 40 in 2 classes, 20 each" in alone
     assert "judged by all the others (leave-one-out)" in alone
+
+
+def test_of_no_mistake_the_largest_share_that_would_be_no_surprise_is_told():
+    """The exact one-sided bound: with more errors than that, none in 40 samples has a chance below 5 %."""
+    sentence = accuracy_picture(subject_of(clouds("ab", noise=0.01))).verdict.sentence
+    bound = 100 * beta.ppf(0.95, 1, 40)
+    assert f"is right on all 40 samples (errors below {bound:.1f} % with 95 % confidence)" in sentence
+
+
+def test_few_epochs_can_still_fall():
+    plain, _ = two_runs()
+    falling = tuple({**record, "loss": 9.0 - place} for place, record in enumerate(EPOCHS[:5]))
+    assert "still falling" in curves_picture(replace(plain, metrics=falling)).verdict.sentence
+
+
+def test_a_set_of_one_class_has_no_accuracy():
+    found = subject_of(clouds("a"))
+    assert found.evaluation.classifiers == ()
+    assert found.evaluation.retrieval is None
+    assert "all samples are of one class, 'a'" in found.evaluation.notes[0]
