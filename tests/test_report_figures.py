@@ -9,14 +9,17 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import beta
 
 import sincere.report.projections as projections
 from report_subjects import EPOCHS, _measured, clouds, digits, two_runs
+from sincere.embeddings import EmbeddingSet
+from sincere.evaluate import Estimate
 from sincere.evaluate.paired import holm
 from sincere.report import subject_of, write_report
 from sincere.report.mistakes import worst_mistakes
-from sincere.report.pictures.accuracy import accuracy_picture
+from sincere.report.pictures.accuracy import _against_guessing, accuracy_picture
 from sincere.report.pictures.class_pairs import class_pairs_picture
 from sincere.report.pictures.comparison import comparisons, differences_picture, runs_picture
 from sincere.report.pictures.confusion import confusion_picture
@@ -25,7 +28,7 @@ from sincere.report.pictures.histograms import histograms_picture
 from sincere.report.pictures.point_map import point_map_picture
 from sincere.report.pictures.simplex import simplex_picture
 from sincere.report.projections import point_map
-from sincere.report.sections import about, mistakes_section, runs_table, tiles
+from sincere.report.sections import about, mistakes_section, runs_table, summary, tiles
 
 ROUNDING = 1e-6  # of cosines of float32 rows
 
@@ -271,6 +274,45 @@ def test_few_epochs_can_still_fall():
     plain, _ = two_runs()
     falling = tuple({**record, "loss": 9.0 - place} for place, record in enumerate(EPOCHS[:5]))
     assert "still falling" in curves_picture(replace(plain, metrics=falling)).verdict.sentence
+    high = tuple({**record, "loss": 100.0 - place} for place, record in enumerate(EPOCHS[:5]))  # a floor far above 0
+    assert "still falling" in curves_picture(replace(plain, metrics=high)).verdict.sentence
+
+
+@pytest.mark.parametrize(
+    ("interval", "words"),
+    [
+        (Estimate(0.45, 0.35, 0.55), "not to be told from guessing"),
+        (Estimate(0.35, 0.25, 0.45), "not to be told from guessing"),
+        (Estimate(0.5, 0.41, 0.59), "better than guessing, with most of its errors left"),
+        (Estimate(0.3, 0.21, 0.39), "worse than guessing"),
+    ],
+)
+def test_guessing_is_beaten_by_a_whole_interval(interval, words):
+    assert _against_guessing(interval, 0.4) == words
+
+
+def test_all_that_records_say_is_in_the_findings():
+    subject = subject_of(clouds("abcde", dim=2))
+    notes = replace(subject.geometry, notes=("a note of the geometry",))
+    words = plain_words(summary(replace(subject, geometry=notes)))
+    for sentence in (*subject.evaluation.summary, *subject.geometry.summary, "a note of the geometry"):
+        assert " ".join(sentence.split()) in words
+    assert f"Note: {subject.evaluation.notes[0]}." in words
+
+
+def test_five_classes_in_a_plane_are_no_simplex_and_that_is_said():
+    verdict = simplex_picture(subject_of(clouds("abcde", dim=2))).verdict
+    assert verdict.grade == "open"
+    assert "with so few dimensions no embedding could reach it" in verdict.sentence
+
+
+def test_nobody_is_a_neighbour_of_itself_however_few_there_are():
+    rows = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.95, 0.05]])
+    found = worst_mistakes(subject_of(EmbeddingSet.from_arrays(rows, ["a", "a", "b", "b"], name="few")))
+    assert found
+    for mistake in found:
+        assert len(mistake.neighbours) == 3
+        assert mistake.sample not in [one.sample for one in mistake.neighbours]
 
 
 def test_a_set_of_one_class_has_no_accuracy():
