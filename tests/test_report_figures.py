@@ -13,13 +13,14 @@ import torch
 from scipy.stats import beta
 
 import sincere.report.projections as projections
-from report_subjects import EPOCHS, _measured, clouds, digits, two_runs
+from report_subjects import CHECKS, EPOCHS, _measured, clouds, digits, two_runs
 from sincere.embeddings import EmbeddingSet
 from sincere.evaluate import Estimate
 from sincere.evaluate.paired import holm
+from sincere.geometry.record import PairSimilarity
 from sincere.report import subject_of, write_report
 from sincere.report.mistakes import worst_mistakes
-from sincere.report.pictures.accuracy import _against_guessing, accuracy_picture
+from sincere.report.pictures.accuracy import _against_guessing, accuracy_grade, accuracy_picture
 from sincere.report.pictures.class_pairs import class_pairs_picture
 from sincere.report.pictures.comparison import comparisons, differences_picture, runs_picture
 from sincere.report.pictures.confusion import confusion_picture
@@ -58,6 +59,18 @@ def test_class_pairs_hold_mean_cosines_and_how_many_pairs_they_are_of():
         cosines = [cosine for cosine, a, b in pairs if (names[a], names[b]) == (one, other)]
         assert count == len(cosines)
         assert mean == pytest.approx(np.mean(cosines), abs=2 * ROUNDING)
+    apart = {row[:2]: row[2] for row in rows if row[0] != row[1]}
+    (one, other), closest = max(apart.items(), key=lambda item: item[1])
+    sentence = class_pairs_picture(plain).verdict.sentence
+    assert f"the closest two are {one} and {other} ({closest:.2f})" in sentence
+
+
+@pytest.mark.parametrize(("between", "grade", "end"), [(0.45, "good", "itself, by far."), (0.6, "mixed", "itself.")])
+def test_classes_are_far_apart_where_another_is_less_than_half_as_close(between, grade, end):
+    rows = torch.tensor([[1.0, 0.0], [between, (1 - between**2) ** 0.5]]).repeat_interleave(3, dim=0)
+    found = subject_of(EmbeddingSet.from_arrays(rows, [*"aaabbb"], name="two"))
+    verdict = class_pairs_picture(found).verdict
+    assert (verdict.grade, verdict.sentence.endswith(f"every class is closest to {end}")) == (grade, True)
 
 
 def test_hills_hold_the_pairs_of_each_bin():
@@ -104,7 +117,40 @@ def test_the_simplex_holds_the_cosines_of_class_means():
         assert row[2] == pytest.approx(cosine, abs=2 * ROUNDING)
         assert row[3] == pytest.approx(-1 / 9, abs=ROUNDING)
     off = np.abs(np.array([*expected.values()]) + 1 / 9)
+    near = replace(plain.geometry.simplex, mean_deviation=0.05, largest_deviation=0.9)
+    near = simplex_picture(replace(plain, geometry=replace(plain.geometry, simplex=near))).verdict
+    assert (near.grade, near.sentence.endswith("close to a regular simplex.")) == ("good", True)
     assert f"off by {off.mean():.2f} in the mean and by {off.max():.2f} at most" in picture.verdict.sentence
+
+
+def test_two_classes_that_share_a_direction_are_enough_to_say_so():
+    angles = torch.deg2rad(torch.tensor([0.0, 20.0, 180.0])).repeat_interleave(2)
+    rows = torch.stack([angles.cos(), angles.sin()], dim=1)
+    verdict = simplex_picture(subject_of(EmbeddingSet.from_arrays(rows, [*"aabbcc"], name="three"))).verdict
+    assert (verdict.grade, verdict.sentence.endswith("share much of their direction.")) == ("poor", True)
+    assert "some classes share" in verdict.sentence
+
+
+@pytest.mark.parametrize(("wrong", "grade"), [(2, "good"), (4, "mixed"), (10, "mixed"), (12, "poor")])
+def test_accuracy_is_graded_by_what_is_left_of_the_errors_of_guessing(wrong, grade):
+    """Of 40 samples in two classes of 20, guessing is wrong on 20."""
+    found = subject_of(clouds("ab"))
+    labels = found.test.labels.tolist()
+    said = tuple(1 - label if place < wrong else label for place, label in enumerate(labels))
+    knn = replace(found.evaluation.classifiers[0], predicted=said)
+    assert accuracy_grade(replace(found, evaluation=replace(found.evaluation, classifiers=(knn,)))) == grade
+
+
+@pytest.mark.parametrize(("classes", "grade"), [(10, "poor"), (20, "mixed")])
+def test_up_to_a_tenth_of_the_classes_may_be_as_close_to_another(classes, grade):
+    means = np.where(np.eye(classes, dtype=bool), 0.9, 0.0)
+    means[0, 1] = means[1, 0] = 0.9
+    names, ones = tuple(f"class {c}" for c in range(classes)), ((1,) * classes,) * classes
+    record = PairSimilarity(names, tuple(map(tuple, means.tolist())), ones)
+    plain, _ = two_runs()
+    verdict = class_pairs_picture(replace(plain, geometry=replace(plain.geometry, similarity=record))).verdict
+    assert verdict.grade == grade
+    assert verdict.sentence.endswith("class 0, class 1 are as close to another class as to themselves.")
 
 
 def test_accuracies_lie_within_their_intervals_and_are_shares_of_the_right():
@@ -139,6 +185,8 @@ def test_differences_are_the_first_less_the_second():
         assert rows[place][:2] == (first.name, second.name)
         assert rows[place][3] == pytest.approx(accuracies[0][place] - accuracies[1][place], abs=1e-12)
     assert all(row[4] <= row[3] <= row[5] for row in rows)
+    for row, dot in zip(rows, differences_picture(found).figure.axes[0].lines[2::2], strict=True):
+        assert dot.get_xdata() == pytest.approx([100 * row[3]])
     every = [difference for one in found.values() for difference in one.differences]
     assert [row[7] for row in rows] == holm([one.test.p for one in every])
     real = sum(one.verdict == "real" for one in every)
@@ -320,3 +368,38 @@ def test_a_set_of_one_class_has_no_accuracy():
     assert found.evaluation.classifiers == ()
     assert found.evaluation.retrieval is None
     assert "all samples are of one class, 'a'" in found.evaluation.notes[0]
+
+
+def test_a_draw_of_pairs_is_said():
+    plain, _ = two_runs()
+    some = replace(plain.geometry, histograms=replace(plain.geometry.histograms, sampled=1234))
+    sentence = histograms_picture(replace(plain, geometry=some)).verdict.sentence
+    assert "pairs of 1,234 samples drawn at random" in sentence
+    assert "drawn at random" not in histograms_picture(plain).verdict.sentence
+
+
+def test_a_point_less_of_validation_is_no_sign_of_too_long_a_training():
+    plain, _ = two_runs()
+    checks = [{**CHECKS[0], "knn_accuracy": share, "samples": 10**6} for share in (0.9, 0.89)]
+    assert "too long" not in curves_picture(replace(plain, metrics=(*EPOCHS, *checks))).verdict.sentence
+
+
+def test_of_ten_points_nine_others_can_be_near():
+    for per_class, words in ((10, "counting as many as its class has other points"), (11, "of a point's ten nearest")):
+        found = subject_of(clouds("ab", per_class=per_class))
+        assert words in point_map_picture(found, point_map(found)).verdict.sentence
+
+
+def test_alone_a_set_is_judged_by_all_but_one():
+    assert subject_of(clouds("ab")).evaluation.train_samples == 39
+
+
+@pytest.mark.parametrize(("alone", "words"), [("", None), ("c", "1 sample is the only one"), ("cd", "2 samples are")])
+def test_only_classes_of_one_sample_are_noted(alone, words):
+    """And not a class that is named and has no sample here."""
+    labels = torch.tensor([0] * 5 + [1] * 5 + [2 + place for place in range(len(alone))])
+    rows = torch.randn(len(labels), 3)
+    found = subject_of(EmbeddingSet.from_arrays(rows, labels, class_names=("a", "b", "c", "d", "e"), name="some"))
+    noted = [note for note in found.evaluation.notes if "only one" in note]
+    assert len(noted) == (0 if words is None else 1)
+    assert words is None or noted[0].startswith(words)
