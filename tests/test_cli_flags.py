@@ -1,6 +1,8 @@
 """Every flag that a verb takes reaches what the verb calls: one that is parsed and dropped would change nothing."""
 
 import inspect
+import json
+import shutil
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -8,9 +10,14 @@ import numpy as np
 import pytest
 
 from command_line import FAST, blobs, call, done
+from sincere.cli.new_data import as_the_run, check_overwrites_nothing
+from sincere.cli.settings import without_effect
 from sincere.embeddings import EmbeddingSet
+from sincere.errors import OptionError
 from sincere.evaluate import EvaluationOptions
 from sincere.recipes import Given
+from sincere.runs import RunFolder
+from sincere.train import TrainConfig
 
 
 class CalledError(Exception):
@@ -81,6 +88,16 @@ CALLS = {
         {"name": "lemma-2", "form": "full", "seed": 4, "data": {"cifar10": "a.tar.gz", "cifar100": "b"}}
         | {"out": Path("{}/kept"), "runs": Path("{}/trained")},
     ),
+    "report": (
+        "report {}/blobs.npz --train {}/parts.npz --unlabelled drop",
+        "sincere.cli.report.read_subject",
+        {"path": Path("{}/blobs.npz"), "train": Path("{}/parts.npz"), "labels": None, "unlabelled": "drop"},
+    ),
+    "report with labels": (
+        "report {}/rows.npy --labels {}/labels.txt",
+        "sincere.cli.report.read_subject",
+        {"path": Path("{}/rows.npy"), "train": None, "labels": Path("{}/labels.txt"), "unlabelled": "refuse"},
+    ),
     "demo": ("demo --seed 6 --epochs 3", "sincere.cli.demo.demo_configs", {"seed": 6, "epochs": 3}),
 }
 
@@ -140,3 +157,30 @@ def test_what_is_given_reaches_the_starting_point(runs, monkeypatch):
     assert given == Given(
         encoder="mlp", encoder_options={"width": 24}, optimizer="adamw", batch=20, epochs=7, device="cpu", dim=6
     )
+
+
+@pytest.mark.parametrize("level", ["coarse", "fine"])
+def test_new_questions_are_read_at_the_level_of_the_run(level, runs, tmp_path):
+    """Or every label would be of none of the classes that the run knows."""
+    copy = RunFolder(shutil.copytree(runs / "sincere", tmp_path / "run"))
+    config = json.loads(copy.config.read_text())
+    config["data"] = {**config["data"], "source": "trec:questions", "options": {"level": level}}
+    copy.config.write_text(json.dumps(config))
+    (tmp_path / "new.label").write_bytes(b"DESC:manner How ?\n")
+    assert as_the_run(copy.path, str(tmp_path / "new.label")) == {"level": level}
+
+
+def test_a_new_file_may_lie_beside_the_data_and_one_that_is_there_may_not_be_written_over(runs):
+    run, data = runs / "sincere", runs / "parts"
+    check_overwrites_nothing(data / "new.csv", run, str(data), None)
+    with pytest.raises(OptionError, match="must not be a file of the data"):
+        check_overwrites_nothing(data / "train.csv", run, str(data), None)
+
+
+@pytest.mark.parametrize(("dim", "notes"), [(None, 0), (6, 1)])
+def test_a_dimension_that_changes_nothing_is_noted_where_somebody_gave_it(dim, notes):
+    config = TrainConfig(objective="cross_entropy")
+    assert [*without_effect({"dim": dim}, config)] == notes * [
+        "--dim changes nothing: without a head the features are the embeddings. For another dimension: "
+        "--set head.layers=linear."
+    ]
