@@ -11,7 +11,7 @@ from PIL import Image
 from command_line import FAST, blobs, done, parsed, refused
 from data_files import write_wav
 from sincere.data import open_data
-from sincere.embeddings import load
+from sincere.embeddings import EmbeddingSet, load
 from sincere.evaluate import Evaluation
 
 HUES = {"sky": 200, "grass": 120, "fire": 10}
@@ -144,6 +144,27 @@ def test_votes_and_other_references(runs, tmp_path):
     assert told["agree"] == 30, "each is nearest to itself"
     text = done("predict", run, new, "--method", "knn", "--references", tmp_path / "known.npz").stdout
     assert f"nearest samples of {tmp_path / 'known.npz'}" in text
+
+
+def test_the_second_class_and_the_share_of_votes_are_those_of_a_loop(runs, tmp_path):
+    run, new = runs / "run" / "blobs", blobs(tmp_path / "new.npz", samples=30, seed=4)
+    done("embed", run, new, "--out", tmp_path / "made.npz")
+    made, known = (EmbeddingSet.load(place) for place in (tmp_path / "made.npz", run / "embeddings" / "train.npz"))
+    rows, others = (one.embeddings.double().numpy() for one in (made, known))
+    rows, others = (one / np.linalg.norm(one, axis=1, keepdims=True) for one in (rows, others))
+    names, labels = known.class_names, known.labels.numpy()
+    means = np.stack([others[labels == c].mean(axis=0) for c in range(3)])
+    near = rows @ (means / np.linalg.norm(means, axis=1, keepdims=True)).T
+    told = parsed("predict", run, new)["predictions"]
+    assert [row["second"] for row in told] == [names[c] for c in np.argsort(-near, axis=1)[:, 1]]
+    told = parsed("predict", run, new, "--method", "knn", "--k", "45")["predictions"]
+    shares = set()
+    for row, cosines in zip(told, rows @ others.T, strict=True):
+        order = np.argsort(-cosines)
+        if cosines[order[44]] - cosines[order[45]] > 1e-6:  # those that are equally near share a vote
+            shares.add(share := round(np.bincount(labels[order[:45]]).max() / 45, 6))
+            assert row["share"] == share
+    assert len(shares) > 1
 
 
 def test_a_run_without_its_training_samples(runs, tmp_path, monkeypatch):

@@ -87,6 +87,7 @@ def test_supcontrast_is_finite_without_positives_and_where_exponentials_overflow
     value = supcontrast.SupConLoss()(z, torch.arange(8) // 2)
     assert value.isfinite()
     assert torch.autograd.grad(value, z)[0].isfinite().all()
+    assert supcontrast.SupConLoss()(z[:0]).item() == 0, "nobody"
     lonely = supcontrast.SupConLoss()(z[:, :1])
     assert lonely.item() == 0
     assert torch.autograd.grad(lonely, z)[0].norm() == 0

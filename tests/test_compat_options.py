@@ -1,5 +1,7 @@
 """Distance, reducer and regulariser of pytorch-metric-learning: its numbers where we take one, words where not."""
 
+import math
+
 import pytest
 import torch
 from pytorch_metric_learning import distances, miners, reducers, regularizers
@@ -131,6 +133,10 @@ REFUSED = {
         r"reducer must be.*got ClassWeightedReducer.*weights=",
     ),
     "threshold": ({"reducer": reducers.ThresholdReducer(low=0.5)}, r"reducer must be.*got ThresholdReducer\(low=0.5"),
+    "upper threshold": (
+        {"reducer": reducers.ThresholdReducer(low=0, high=2.5)},
+        r"reducer must be.*got ThresholdReducer\(low=0, high=2.5\)",
+    ),
     "aggregation": (
         {"reducer": reducers.PerAnchorReducer(aggregation_func=lambda x, _: x.sum(dim=1))},
         r"reducer must be.*got PerAnchorReducer with an aggregation_func",
@@ -155,3 +161,14 @@ def test_what_is_not_taken_is_refused_in_words(options, message):
 def test_ntxent_cannot_leave_out_single_pairs():
     with pytest.raises(OptionError, match=r"reducer must be.*got AvgNonZeroReducer"):
         metric_learning.NTXentLoss(reducer=reducers.AvgNonZeroReducer())
+
+
+def test_an_anchor_whose_loss_is_zero_is_left_out_of_the_mean_of_non_zeros():
+    """Anchor 0 was mined with its positive alone, so its fraction is 1; anchor 2 has a negative too."""
+    z = torch.randn(5, 3, dtype=torch.float64)
+    mined = tuple(torch.tensor(indices) for indices in ([0, 2], [1, 3], [2], [4]))
+    unit = torch.nn.functional.normalize(z, dim=1)
+    positive, negative = (math.exp(float(unit[2] @ unit[other]) / 0.1) for other in (3, 4))
+    expected = -math.log(positive / (positive + negative))
+    for loss in (metric_learning.SupConLoss(temperature=0.1), pml.SupConLoss(temperature=0.1)):
+        assert loss(z, None, mined).item() == pytest.approx(expected, rel=1e-12)

@@ -76,9 +76,11 @@ def test_autocast_changes_nothing():
 @pytest.mark.parametrize("gap", [0.3, 2.0])
 def test_the_set_losss_floor_counts_every_exchange(k, n, gap):
     """A small gap, at which exchanging all members still weighs something; several sizes of class in one batch."""
-    expected = math.log(sum(math.comb(k, j) * math.comb(n, j) * math.exp(-j * gap) for j in range(min(k, n) + 1))) / k
-    floors = simplex_floors(torch.tensor([k, 4]), torch.tensor([n, 3]), gap, 0.0)
-    assert floors["set_nce"][0].item() == pytest.approx(expected, rel=1e-12)
+    sizes = [(k, n), (4, 3), (6, 1)]
+    floors = simplex_floors(*(torch.tensor(column) for column in zip(*sizes, strict=True)), gap, 0.0)["set_nce"]
+    for found, (k, n) in zip(floors.tolist(), sizes, strict=True):
+        ways = [math.comb(k, j) * math.comb(n, j) * math.exp(-j * gap) for j in range(min(k, n) + 1)]
+        assert found == pytest.approx(math.log(sum(ways)) / k, rel=1e-12)
 
 
 def test_floors_of_the_papers_batch():

@@ -128,6 +128,22 @@ def test_multi_hot_labels(case, backend, positives, reduction):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("positives", ["any", "jaccard", "per_label"])
+def test_multi_hot_labels_of_samples_without_any(positives, backend):
+    """Two that carry no label share none: each is a negative of the other, whether or not the batch is contrasted."""
+    z, c = batch()
+    hot, contrast_hot = torch.randint(0, 2, (12, 4)), torch.randint(0, 2, (5, 4))
+    hot[2] = hot[9] = contrast_hot[1] = 0
+    sides = {"contrast_z": c.detach().numpy(), "contrast_labels": contrast_hot.numpy()}
+    for given_contrasts, more in (((), {}), ((c, contrast_hot), sides)):
+        truth = oracles.batch_from_multihot(z.detach().numpy(), hot.numpy(), 0.2, positives, **more)
+        values = oracles.sincere(truth)
+        assert values[2] is values[9] is None
+        loss = SF.sincere(z, hot, *given_contrasts, temperature=0.2, positives=positives, backend=backend)
+        assert loss.item() == pytest.approx(oracles.reduce(values, [True] * 12, None, "mean"), rel=1e-11)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_per_label_is_the_mean_over_labels_of_each_labels_own_loss(backend):
     """Zhang and Wu 2024 (MulSupCon): every label of every anchor counts alike, which weights by |y| give. SINCERE the
     same way, but no positive of another label in a denominator."""
@@ -294,3 +310,19 @@ def test_many_small_blocks_agree_with_dense(case, classes, monkeypatch):
             results.append((loss.detach(), *torch.autograd.grad(loss, (z, scale))))
         for dense, tiled in zip(*results, strict=True):
             torch.testing.assert_close(tiled, dense, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("case", LOSSES, ids=repr)
+def test_a_few_long_rows_among_many_short_ones(case, backend):
+    """Their logits reach 900, whose exponential no float32 holds; those of nearly all others lie below 1."""
+    rows = 0.2 * torch.nn.functional.normalize(torch.randn(160, 5), dim=1)
+    rows[[0, 1, 2, 3]] = 30 * torch.nn.functional.normalize(torch.ones(4, 5) + 0.1 * rows[:4], dim=1)
+    labels = torch.arange(160) // 2 % 40  # of the long rows two are of one class, and two of another
+    embeddings, labels, views = rows_of(case, rows.requires_grad_(), labels)
+    row_labels = flat(embeddings, labels)[1]
+    truth = oracles.batch_from_labels(rows.detach().double().numpy(), row_labels, 1.0, "dot")
+    expected = oracles.reduce(case.truth(truth, views), row_labels >= 0, row_labels, "mean")
+    loss = case.call(embeddings, labels, temperature=1.0, similarity="dot", backend=backend)
+    assert loss.item() == pytest.approx(expected, rel=1e-4)
+    assert torch.isfinite(torch.autograd.grad(loss, rows)[0]).all()

@@ -453,3 +453,17 @@ def test_names_that_do_not_fit_are_counted_to_three():
         load_into(module, {}, "w")
     load_into(module, whole, "w")
     assert all(torch.equal(tensor, whole[name]) for name, tensor in module.state_dict().items())
+
+
+def test_weights_of_as_many_numbers_in_another_shape_do_not_fit():
+    with pytest.raises(InputError, match=r"does not fit the model \(of another shape: weight\)"):
+        load_into(torch.nn.Linear(3, 5, bias=False), {"weight": torch.zeros(3, 5)}, "weights")
+
+
+def test_tensors_that_share_memory_come_back_each_for_itself(tmp_path):
+    whole = torch.arange(6.0)
+    save_tensors(tmp_path / "t.safetensors", {"whole": whole, "same": whole, "part": whole[2:4]})
+    found = load_tensors(tmp_path / "t.safetensors")
+    assert {name: tensor.tolist() for name, tensor in found.items()} == {
+        "whole": [0, 1, 2, 3, 4, 5], "same": [0, 1, 2, 3, 4, 5], "part": [2, 3]
+    }  # fmt: skip

@@ -1,7 +1,9 @@
 """What a session is built of: everything follows from the settings and the seed, and from nothing else."""
 
 from dataclasses import replace
+from itertools import combinations
 
+import numpy as np
 import pytest
 import torch
 
@@ -10,6 +12,7 @@ from sincere.embeddings.embed import in_layout_of
 from sincere.runs import Checkpoint
 from sincere.train import BatchesConfig, EncoderConfig, LossConfig, MemoryConfig, ReportingConfig
 from sincere.train.checkpoint import Position, restore, run_state
+from sincere.train.objective import mean_cross_entropy
 from sincere.train.processes import Processes
 from sincere.train.session import build_session
 from sincere.train.validation import validate
@@ -156,3 +159,37 @@ def test_processes_drop_out_units_of_their_own():
         batch = made.planner.plan(0).batch(0)
         values.append(made.step(batch, step=0, times_before=0, share=1.0).item())
     assert values[0] == values[2] != values[1]
+
+
+def test_each_step_and_each_seed_drops_out_units_of_its_own():
+    """With one mask for all steps a run would train half of its network, and never the other half."""
+    masks = {}
+    for seed in (0, 1):
+        made = built(encoder=EncoderConfig("small_runs:layers", {"dropout": 0.5}), seed=seed)
+        batch = torch.arange(12)
+        (dropout,) = [layer for layer in made.model.modules() if isinstance(layer, torch.nn.Dropout)]
+        made.parts.network.train()
+        for step in (0, 1, 2, 0):
+            hook = dropout.register_forward_hook(
+                lambda _, given, out, key=(seed, step): masks.setdefault(key, []).append(out == 0)
+            )
+            made.step(batch, step=step, times_before=0, share=1.0)
+            hook.remove()
+    assert all(torch.equal(*twice) for (_, step), twice in masks.items() if step == 0)
+    found = torch.stack([each[0].flatten() for each in masks.values()])
+    assert found.shape == (6, 12 * 2 * 16)
+    kept_alike = torch.stack([(one == other).double().mean() for one, other in combinations(found, 2)])
+    assert kept_alike.min() > 0.4  # half of them, by chance
+    assert kept_alike.max() < 0.6
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_cross_entropy_of_logits_in_half_precision_is_added_up_in_single(dtype):
+    """The sum over a batch has more digits than half precision holds, and here is more than float16 can hold at all."""
+    logits, labels = (20 * torch.randn(3000, 2, 7)).to(dtype), torch.randint(0, 7, (3000,))
+    rows = logits.double().numpy()
+    each = np.log(np.exp(rows).sum(axis=2)) - rows[np.arange(3000), :, labels.numpy()]
+    assert each.sum() > torch.finfo(torch.float16).max
+    value = mean_cross_entropy(logits, labels)
+    assert value.dtype == torch.float32
+    assert value.item() == pytest.approx(each.mean(), rel=1e-5)

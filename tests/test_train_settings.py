@@ -228,6 +228,14 @@ class TestFloors:
         found = batch_floor(LossConfig(name, options=options), counts, views=views, temperature=0.1)
         assert found == pytest.approx(self.at_the_simplex(name, counts, views, 0.4), rel=1e-9, abs=1e-12)
 
+    @pytest.mark.parametrize("options", [{}, {"class_balanced": True, "reduction": "class_mean"}])
+    def test_an_epsilon_that_nobody_gave_is_the_losses_own(self, options):
+        """What `sincere train` minimises, of unequal classes at their simplex, is at its floor and not below it."""
+        config, labels = LossConfig("eps_supinfonce", options=options), torch.tensor([0, 0, 0, 1, 1, 2, 2, 2, 2])
+        corners = torch.eye(3, dtype=torch.float64) - 1 / 3
+        value = config.build()(corners[labels].unsqueeze(1), labels).item()
+        assert batch_floor(config, (3, 2, 4), views=1, temperature=config.temperature) == pytest.approx(value, rel=1e-9)
+
     @pytest.mark.parametrize("options", [{"similarity": "dot"}, {"reduction": "class_mean"}, {"ignore_label": 0}])
     def test_there_is_none_under_other_conditions(self, options):
         assert not has_floor(LossConfig(options=options))
