@@ -117,11 +117,11 @@ def paper(loss: LossName, classes: int, encoder: str = "resnet50") -> TrainConfi
 
 def fast(classes: int) -> TrainConfig:
     """Ours: a short network, one view, half of the time a strong one; for CIFAR-100 a small one at first."""
-    early = {"early_size": 24, "early_share": 0.6} if classes == 100 else {}
+    views = ViewsConfig("trivial", count=1, options={"flip": {"alternate": True}, "trivial": {"p": 0.5}})
     return TrainConfig(
         data=DataConfig(f"cifar{classes}:PATH", validation_share=0.0),
         batches=BatchesConfig(512, "shuffled", drop_last=True),
-        views=ViewsConfig("trivial", count=1, options={"flip": {"alternate": True}, "trivial": {"p": 0.5}}, **early),
+        views=views if classes == 10 else replace(views, early_size=24, early_share=0.6),
         encoder=EncoderConfig("short_cnn", {"activation": "relu"}),
         head=HeadConfig("mlp", dim=128),
         loss=LossConfig("sincere", temperature=0.1),
