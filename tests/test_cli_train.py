@@ -325,6 +325,12 @@ def test_data_that_was_named_in_full_and_moved_is_told_as_such(data, tmp_path):
     words = ("evaluate", tmp_path / "run", "--probe-views", "2", "--draws", "100")
     line = refused(*words)
     assert f"there is no {tmp_path / 'blobs.npz'}. Put the data, or a link to it, back there, or leave" in line
+    blobs(tmp_path / "blobs.npz", seed=1)  # other data in its place
+    line = refused(*words)
+    assert "the training data must be what the run began with" in line
+    assert "Bring the data back, or leave --probe-views out" in line
+    assert "start a new run" not in line, "it is to be measured, and not trained"
+    (tmp_path / "blobs.npz").unlink()
     (tmp_path / "blobs.npz").symlink_to(tmp_path / "moved.npz")
     done(*words)
 

@@ -20,7 +20,7 @@ def data_of(folder: RunFolder, *, or_else: str = "") -> Splits:
     config = TrainConfig.load(folder.path).data
     check_is_here(config, folder, or_else=or_else)
     splits = opened(config)
-    check_same_splits(read_json(folder.provenance), describe_data(splits))
+    check_same_splits(read_json(folder.provenance), describe_data(splits), or_else=or_else)
     return splits
 
 

@@ -87,15 +87,15 @@ def check_alike(config: TrainConfig, splits: Splits, processes: Processes) -> No
     processes.agree("training data", data_fingerprint(splits.train), advice=advice)
 
 
-def check_same_splits(record: dict[str, Any], given: dict[str, Any]) -> None:
+def check_same_splits(record: dict[str, Any], given: dict[str, Any], *, or_else: str = ", or start a new run") -> None:
     """A run goes on with the samples that it began with, and its accuracies are of the same ones: `given` as
-    `describe_data` has it, `record` as the run keeps it."""
+    `describe_data` has it, `record` as the run keeps it. `or_else` is advice to those who no longer have them."""
     for name, which in (("fingerprint", "the training data"), ("held_out_fingerprint", "the validation and test data")):
         known = record.get("data", {}).get(name)
         if known != given[name]:
             raise InputError(
                 f"{which} must be what the run began with: their fingerprint differs ({known} then, {given[name]} "
-                "now). Bring the data back, or start a new run."
+                f"now). Bring the data back{or_else}."
             )
 
 
