@@ -180,7 +180,8 @@ def test_the_claim_on_images(tmp_path, monkeypatch):
     monkeypatch.setitem(random_labels.ON_IMAGES, "fast", (tiny, "a tiny network"))
     result = reproduce("random-labels", form="fast", data={"cifar10": "here"}, out=tmp_path / "out", seed=4)
     assert result.setting.startswith("the first 60 training images of CIFAR-10, a tiny network")
-    assert "runs never fitted" in result.reason
+    assert "Never fitted, and counted with the last step that was allowed: 2 runs of cross-entropy by" in result.reason
+    assert "; 2 runs of SupCon by SGD, 100 % of 60 labels random" in result.reason
     assert {one.n for one in result.measured} == {"2 seeds"}
     kept = tmp_path / "out" / "random-labels"
     assert ClaimResult.from_json((kept / "fast.json").read_text()) == result

@@ -1,5 +1,6 @@
 """Claim 23: how long it takes to fit random labels (Graf et al., 2021, after Zhang et al., 2017)."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
@@ -11,6 +12,7 @@ from sincere.claims.palette import COLOURS, TITLES
 from sincere.claims.random_image_labels import Fitting, ImageFits, described, fit_images
 from sincere.claims.record import Measured, Verdict
 from sincere.data import open_data
+from sincere.tables import amount
 from sincere.theory import Estimate, RandomLabels
 from sincere.theory import random_labels as fit_random_labels
 from sincere.train.processes import device_for, tuned_convolutions
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 LOSSES = ("cross_entropy", "supcon", "sincere")  # SINCERE is ours to add
 CLAIMED = {"cross_entropy": "no departure from a line", "supcon": "faster than linear"}  # of which shape growth is
 RATES = {"sgd": 0.05, "adam": 0.005}
+OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
 
 
 # The paper has a ResNet-18; a short network and a fifth of the images take a GPU minutes in place of hours.
@@ -117,9 +120,20 @@ def judge_random_labels(found: Sequence[RandomLabels | ImageFits]) -> tuple[Verd
             if shapes != "faster than linear"
             else " With Adam SupCon is faster than linear too."
         )
-    if unfitted := sum(one.unfitted for one in found):
-        words += f" {unfitted} runs never fitted, and count with the last step they were allowed."
+    if unfitted := _unfitted(found):
+        words += f" Never fitted, and counted with the last step that was allowed: {unfitted}."
     return verdict, words
+
+
+def _unfitted(found: Sequence[RandomLabels | ImageFits]) -> str:
+    """Which runs never fitted: a mean that has one of them may hang on it."""
+    which = Counter(
+        f"{TITLES[run.loss]} by {OPTIMIZERS[one.optimizer]}, {100 * run.share:g} % of {one.samples:,} labels random"
+        for one in found
+        for run in one.runs
+        if not run.fitted
+    )
+    return "; ".join(f"{amount(count, 'run')} of {case}" for case, count in which.items())
 
 
 def _shapes(found: Sequence[RandomLabels | ImageFits], loss: str) -> str:
@@ -135,7 +149,7 @@ def _as_noun(shape: str) -> str:
 
 
 def _figures(one: RandomLabels | ImageFits, seeds: int, *, size: str) -> list[Measured]:
-    name = "SGD" if one.optimizer == "sgd" else "Adam"
+    name = OPTIMIZERS[one.optimizer]
     made = []
     expected = {"cross_entropy": "linear", "supcon": "faster than linear"} if name == "SGD" else {}
     for loss in LOSSES:
@@ -161,7 +175,7 @@ def _draw(figure: "Figure", found: Sequence[RandomLabels | ImageFits]) -> None:
             axis.plot(places, [fmean(each) for each in steps], color=COLOURS[loss], label=TITLES[loss], linewidth=1.8)
             for place, each in zip(places, steps, strict=True):
                 axis.scatter([place + shift] * len(each), each, s=12, color=COLOURS[loss], alpha=0.6, linewidths=0)
-        name = "SGD" if one.optimizer == "sgd" else "Adam"
+        name = OPTIMIZERS[one.optimizer]
         axis.set(title=f"{name}, {one.samples:,} samples", ylim=(0, None))
         axis.set_xticks([100 * share for share in one.shares])
     for axis in axes[-1]:

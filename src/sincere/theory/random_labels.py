@@ -11,7 +11,7 @@ from torch import Tensor
 from sincere.checks import check_choice
 from sincere.defaults import usual_defaults
 from sincere.errors import OptionError
-from sincere.tables import columns
+from sincere.tables import amount, columns
 from sincere.theory.fit_times import FitTime, FitTimes, FitTrend, fit_growth, fit_trend
 from sincere.theory.objectives import CHOICES, LOSSES
 from sincere.theory.record import Record
@@ -51,7 +51,7 @@ class RandomLabels(FitTimes, Record):
             table.append((trend.loss, *(f"{mean:.0f}" for mean in means), str(trend.curvature), trend.shape))
         lines = [title, *columns(table)]
         lines += [f"{loss} grew {ratio} times as much as cross_entropy" for loss, ratio in self.growth.items()]
-        return "\n".join([*lines, *([f"! {self.unfitted} runs never fitted"] if self.unfitted else [])])
+        return "\n".join([*lines, *([f"! {amount(self.unfitted, 'run')} never fitted"] if self.unfitted else [])])
 
 
 @usual_defaults()
