@@ -16,7 +16,7 @@ from command_line import FAST, apart, blobs, call, done, parsed, refused
 from forked_runs import free_port
 from sincere.cli.forecast import forecast, shorter
 from sincere.cli.settings import overruled
-from sincere.data import open_data
+from sincere.data import LabelledData, Splits, open_data
 from sincere.data.batches import ClassBatches
 from sincere.embeddings import load
 from sincere.errors import InputError
@@ -245,7 +245,7 @@ class TestForecast:
     @pytest.mark.parametrize("patience", [2.06, 100.0], ids=["from small steps", "from whole ones"])
     def test_what_a_step_takes_whatever_its_size_is_not_taken_for_every_sample(self, patience, data, monkeypatch):
         """As with texts, whose table of words takes longer than a few of them: 16 times as long was forecast."""
-        monkeypatch.setattr("sincere.cli.forecast._seconds", lambda session, batch: 1.0 + 0.01 * len(batch))
+        monkeypatch.setattr("sincere.cli.forecast._seconds", lambda session, batch, step: 1.0 + 0.01 * len(batch))
         for name, number in (("TRIED", 2), ("GROWTH", 2), ("PATIENCE", patience)):
             monkeypatch.setattr(f"sincere.cli.forecast.{name}", number)
         splits = open_data(str(data))
@@ -253,6 +253,23 @@ class TestForecast:
         config = TrainConfig(batches=BatchesConfig(16), epochs=10, compute=ComputeConfig("cpu"))
         expected = 10 * sum(batches) * (1.0 + 0.01 * batches[0]) / batches[0]
         assert forecast(config, splits) == pytest.approx(expected)
+
+    def test_smaller_views_at_first_are_timed_for_themselves(self, monkeypatch):
+        """Three of ten epochs take 1 s a step, the others 5."""
+
+        def taken(session, batch, step):
+            return 1.0 if step < session.step.early.steps else 5.0
+
+        monkeypatch.setattr("sincere.cli.forecast._seconds", taken)
+        monkeypatch.setattr("sincere.cli.forecast.PATIENCE", 1e9)
+        generator = torch.Generator().manual_seed(0)
+        inputs = torch.randint(0, 256, (40, 3, 16, 16), dtype=torch.uint8, generator=generator)
+        made = LabelledData(inputs, torch.arange(40) % 4, tuple("abcd"), "image", "noise")
+        config = TrainConfig(
+            batches=BatchesConfig(20, "shuffled"), views=ViewsConfig("none", 2, early_size=10, early_share=0.3),
+            encoder=EncoderConfig("small_cnn", {"width": 4}), epochs=10, compute=ComputeConfig("cpu"),
+        )  # fmt: skip
+        assert forecast(config, Splits(made, None, made)) == pytest.approx(2 * (3 * 1.0 + 7 * 5.0))
 
     def test_it_leaves_the_run_alone(self, data):
         done("train", data, *FAST, "--out", "told")

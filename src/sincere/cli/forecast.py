@@ -34,23 +34,26 @@ def forecast(config: TrainConfig, data: Splits) -> float | None:
     with callers_generators_restored(device):
         session = build_session(tried, data, device, Processes())
         plan = session.planner.plan(0)
-        return config.epochs * plan.starts[-1] * _seconds_a_sample(session, plan.batch(0))
+        early, steps = session.step.early.steps, session.total_steps
+        parts = [(step, count) for step, count in ((0, early), (early, steps - early)) if count]  # by size of views
+        mean = sum(count / steps * _seconds_a_sample(session, plan.batch(0), step) for step, count in parts)
+        return config.epochs * plan.starts[-1] * mean
 
 
-def _seconds_a_sample(session: Session, batch: Tensor) -> float:
-    """Of a step with this batch; by steps with more and more of it where the whole would take long."""
+def _seconds_a_sample(session: Session, batch: Tensor, step: int) -> float:
+    """Of this step with this batch; by steps with more and more of it where the whole would take long."""
     session.parts.network.train()
-    _seconds(session, batch[:TRIED])  # the first one also sets up what later ones reuse
-    tried = [(min(TRIED, len(batch)), _seconds(session, batch[:TRIED]))]
+    _seconds(session, batch[:TRIED], step)  # the first one also sets up what later ones reuse
+    tried = [(min(TRIED, len(batch)), _seconds(session, batch[:TRIED], step))]
     while tried[-1][0] < len(batch):
         size, taken = tried[-1]
         larger = min(GROWTH * size, len(batch))
         if taken * larger / size > PATIENCE:
             return extrapolated(tried, len(batch)) / len(batch)
-        tried.append((larger, _seconds(session, batch[:larger])))
+        tried.append((larger, _seconds(session, batch[:larger], step)))
     times = [tried[-1][1]]
     while sum(times) < ENOUGH and len(times) < MOST:  # other programs' work comes in bursts
-        times.append(_seconds(session, batch))
+        times.append(_seconds(session, batch, step))
     return sum(times) / len(times) / len(batch)
 
 
@@ -67,9 +70,9 @@ def extrapolated(tried: Sequence[tuple[int, float]], samples: int) -> float:
     return taken + max(taken - less, 0.0) / (size - smaller) * (samples - size)
 
 
-def _seconds(session: Session, batch: Tensor) -> float:
+def _seconds(session: Session, batch: Tensor, step: int) -> float:
     began = perf_counter()
-    session.step(batch, step=0, times_before=0, share=1.0)
+    session.step(batch, step=step, times_before=0, share=1.0)
     return perf_counter() - began
 
 
