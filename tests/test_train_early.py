@@ -127,14 +127,15 @@ def test_a_run_that_is_stopped_goes_on_at_its_size(tmp_path):
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
-@pytest.mark.parametrize(
-    ("size", "message"),
-    [
-        (16, r"less than the shorter side of a view, 16 pixels: got 16"),
-        (40, r"less than the shorter side of a view, 16 pixels: got 40"),
-        (2, r"cannot take images of 2×2 pixels .*Choose a larger size"),
-    ],
-)
+@pytest.mark.parametrize("size", [16, 40])
+def test_a_size_that_shrinks_nothing_is_noted(size, tmp_path, capsys):
+    views = ViewsConfig("plain", 2, {"hole": False}, early_size=size)
+    train(config(views), run=tmp_path, data=images(16, 18), show="plain")
+    assert f"note: views.early_size={size} shrinks nothing: views are 16×18 pixels." in capsys.readouterr().err
+    assert {shape[2:] for shape in SEEN} == {(16, 18)}
+
+
+@pytest.mark.parametrize(("size", "message"), [(2, r"cannot take images of 2×2 pixels .*Choose a larger size")])
 def test_a_size_that_does_not_fit_is_refused_before_there_is_a_run(size, message, tmp_path):
     with pytest.raises(OptionError, match=message):
         train(config(ViewsConfig("plain", 2, {"hole": False}, early_size=size)), run=tmp_path / "run", data=images())

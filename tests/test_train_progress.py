@@ -10,7 +10,7 @@ from rich.console import Console
 
 import sincere.train.progress as progress
 from sincere.train.meter import Reading
-from sincere.train.progress import Length, LiveLine, clock
+from sincere.train.progress import Length, LiveLine, PlainLines, clock
 
 WIDE = Reading(loss=1.23456, excess=1.2201, rate=9120.4)
 
@@ -49,6 +49,35 @@ def test_what_a_line_of_a_width_says(width, words, monkeypatch):
     parts = [re.sub("[━╸╺]+", "bar", part) for part in line.split("  ")]
     assert tuple(part.strip() for part in parts if part.strip()) == words
     assert len(re.search("[━╸╺]+", line)[0]) >= 5
+
+
+SMALL_FIRST = Length(epochs=10, steps=1000, early=500, cost=0.4)  # 0.2 s a step, and then 0.5 s
+TAKEN = {250: 50.0, 750: 225.0}
+LEFT = {250: 300.0, 750: 125.0}
+
+
+@pytest.mark.parametrize("done", [250, 750])
+def test_the_time_left_knows_that_smaller_views_come_first(done, monkeypatch, capsys):
+    clock_stands_at = [0.0]
+    monkeypatch.setattr("sincere.train.progress.perf_counter", lambda: clock_stands_at[0])
+    lines = PlainLines(SMALL_FIRST, done=0)
+    clock_stands_at[0] = TAKEN[done]
+    lines.reading(done, 3, WIDE)
+    assert f"{clock(LEFT[done])} left" in capsys.readouterr().err
+
+
+def test_the_live_line_moves_at_one_speed_through_small_and_full_views(monkeypatch):
+    monkeypatch.setattr("rich.progress.Progress.start", lambda self: None)
+    now = 0.0
+    line = LiveLine(SMALL_FIRST, 0)
+    line.bar.get_time = lambda: now
+    task = line.bar.tasks[0]
+    for step in range(1, 751):
+        now += 0.2 if step <= 500 else 0.5
+        line.tick(step)
+        if step in LEFT:
+            assert task.time_remaining == pytest.approx(LEFT[step], rel=0.01)
+            assert task.percentage == pytest.approx(100 * TAKEN[step] / 350)
 
 
 @given(

@@ -92,8 +92,8 @@ class BatchesConfig:
 class ViewsConfig:
     """Random views of each sample: a preset ("auto" goes by kind), its stages' changes, and how many of each sample.
 
-    early_size: pixels of the shorter side to which views of images are shrunk in the first `early_share` of the epochs.
-        A network learns the coarse part of its task at a fraction of the cost; None keeps all views at full size.
+    early_size: pixels of the shorter side, to which larger views of images are shrunk in the first `early_share` of the
+        epochs. A network learns the coarse part of its task at a fraction of the cost; None keeps all at full size.
     """
 
     name: str = "auto"

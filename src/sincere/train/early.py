@@ -21,6 +21,8 @@ class Early:
 
     steps: int = 0
     size: tuple[int, int] = (0, 0)  # height and width
+    cost: float = 1.0  # by the area: the share of a later step's time that one takes, about
+    notes: tuple[str, ...] = ()
 
     def shrunk(self, views: Tensor) -> Tensor:
         """Views (b, count, c, height, width) at this size, resampled with antialiasing."""
@@ -45,12 +47,11 @@ def early_views(
     plain = views.plain(data.inputs[:1])
     height, width = plain.shape[2:]
     if config.early_size >= min(height, width):
-        raise OptionError(
-            f"views.early_size must be less than the shorter side of a view, {min(height, width)} pixels: "
-            f"got {config.early_size}."
+        return Early(
+            notes=(f"views.early_size={config.early_size} shrinks nothing: views are {height}×{width} pixels.",)
         )
     share = config.early_size / min(height, width)
-    early = Early(steps, (round(height * share), round(width * share)))
+    early = Early(steps, (round(height * share), round(width * share)), share**2)
     training = model.training
     model.eval()
     try:

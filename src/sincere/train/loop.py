@@ -165,10 +165,12 @@ class Loop:
         self.began = perf_counter() - self.position.seconds
         self.epoch_loss, self.validation = last_told(folder) if found else (None, None)
         self.upcoming: EpochPlan | None = None
-        length, leader = Length(session.config.epochs, session.total_steps), self.processes.leader
+        early, leader = session.step.early, self.processes.leader
+        length = Length(session.config.epochs, session.total_steps, early.steps, early.cost)
         notes = (
             *session.splits.note,
             *session.planner.notes,
+            *early.notes,
             *notes_on_compute(session.config.compute, session.step.device),
         )
         if leader and not found:

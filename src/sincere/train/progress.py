@@ -16,10 +16,20 @@ SHORTEST_BAR, GOOD_BAR, LONGEST_BAR = 5, 10, 40  # cells
 
 @dataclass(frozen=True)
 class Length:
-    """How long a run is."""
+    """How long a run is. The first `early` steps take `cost` of a later one's time, about."""
 
     epochs: int
     steps: int
+    early: int = 0
+    cost: float = 1.0
+
+    def work(self, step: int) -> float:
+        """What the first so many steps take, in later ones.
+
+        >>> Length(epochs=2, steps=20, early=10, cost=0.4).work(15)
+        9.0
+        """
+        return step - (1 - self.cost) * min(step, self.early)
 
 
 @dataclass(frozen=True)
@@ -78,7 +88,8 @@ class PlainLines:
         if now - self.last < SECONDS_BETWEEN_LINES and step < self.length.steps:
             return
         self.last = now
-        left = (now - self.began) / max(step - self.done, 1) * (self.length.steps - step)
+        work, whole = self.length.work, self.length.work(self.length.steps)
+        left = (now - self.began) / max(work(step) - work(self.done), self.length.cost) * (whole - work(step))
         place = (f"epoch {epoch}/{self.length.epochs}", f"step {step:,}/{self.length.steps:,}")
         self.say(GAP.join([*place, *said(reading).values(), f"{clock(left)} left"]))
 
@@ -104,11 +115,12 @@ class LiveLine:
         self.length = length
         line = Line(table_column=Column(ratio=1))
         self.bar = RichProgress(line, console=Console(stderr=True), transient=True, expand=True)
-        self.task = self.bar.add_task("", total=length.steps, completed=done, epoch=f"–/{length.epochs}", reading=None)
+        self.task = self.bar.add_task("", total=length.work(length.steps), epoch=f"–/{length.epochs}", reading=None)
+        self.tick(done)
         self.bar.start()
 
     def tick(self, step: int) -> None:
-        self.bar.update(self.task, completed=step)
+        self.bar.update(self.task, completed=self.length.work(step))
 
     def reading(self, step: int, epoch: int, reading: Reading) -> None:
         self.bar.update(self.task, epoch=f"{epoch}/{self.length.epochs}", reading=reading)
