@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 
 from sincere.cli.planning import planned
@@ -218,6 +219,36 @@ def test_what_ten_minutes_bought_is_in_the_kept_files(figures):
     for name, told in (("best-cifar10", "536 s with seed 0"), ("best-cifar100", "523 s with seed 1")):
         assert f"{measured[name]['verdict_seconds'][0]:.0f} s" == told[:5]
         assert told in page
+
+
+def test_what_smaller_views_gain_is_in_the_kept_runs():
+    """The sentences of docs/training.md, from the rows of benchmarks/early_views.py."""
+    with (ROOT / "benchmarks" / "results" / "early_views.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    found = {(row["arm"], row["seed"]): row for row in rows}
+
+    def gains(arm, method, over="24 epochs, full size"):
+        seeds = [seed for one, seed in found if one == arm]
+        return np.array([float(found[arm, seed][method]) - float(found[over, seed][method]) for seed in seeds])
+
+    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    good, means = "40 epochs, 60 % with 20 pixels", {}
+    for method, told in (
+        ("knn", "{:.1f} points better by k-NN ({:.1f} to {:.1f}, "),
+        ("linear", "{:.1f} by a linear probe ({:.1f} to {:.1f}; "),
+    ):
+        gain = gains(good, method)
+        low, high = scipy.stats.t.interval(0.95, len(gain) - 1, gain.mean(), scipy.stats.sem(gain))
+        assert told.format(gain.mean(), low, high) in page
+        means[method] = [
+            np.mean([float(row[method]) for row in rows if row["arm"] == arm]) for arm in (good, "24 epochs, full size")
+        ]
+    assert "{:.1f} instead of {:.1f} %".format(*means["knn"]) in page
+    worse = sorted(-gains("46 epochs, 60 % with 16 pixels", "linear"))
+    assert f"{worse[0]:.1f} to {worse[1]:.1f} points worse" in page
+    assert f"{-gains('59 epochs, 75 % with 16 pixels', 'linear')[0]:.1f} where 75 % have (one seed)" in page
+    longer = sorted(-gains("80 epochs, 60 % with 20 pixels", "knn", "50 epochs, full size"))
+    assert f"{longer[0]:.1f} to {longer[1]:.1f} points worse by k-NN than 50 at full size (two seeds)" in page
 
 
 def test_a_sentence_model_is_trained_in_few_and_small_steps():
