@@ -4,9 +4,9 @@
 
 The first 3,000 training images of CIFAR-10, with the network and the settings that `sincere train` chooses on a CPU.
 Full size for 24 or 50 epochs, beside smaller views for the first part of more epochs, as many as cost the same (one
-core of an AMD EPYC: an epoch of 24 pixels takes 0.49 of a full one's time, of 20 pixels 0.35, of 16 pixels 0.21). Judged by
-5,000 other training images; no test image is touched. Four to eight minutes a run on one core; rows are added to
-results/early_views.csv, those that are there are not run again.
+core of an AMD EPYC: an epoch of 24 pixels takes 0.49 of a full one's time, of 20 pixels 0.35, of 16 pixels 0.21).
+Judged by 5,000 other training images; no test image is touched. Four to eight minutes a run on one core; rows are added
+to results/early_views.csv, those that are there are not run again.
 """
 
 import argparse
