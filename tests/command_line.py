@@ -80,3 +80,11 @@ class Stopping(nn.Module):
             Path("stop").unlink()
             signal.raise_signal(signal.SIGINT)
         return torch.tanh(self.layer(points))
+
+
+def with_two_runs(folder: Path) -> Path:
+    """A folder with data, blobs.npz, and a run of each of two losses on it, sincere and supcon."""
+    data = blobs(folder / "blobs.npz")
+    for loss in ("sincere", "supcon"):
+        done("train", data, *FAST, "--loss", loss, "--out", folder / loss, "--quiet")
+    return folder

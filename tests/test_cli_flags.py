@@ -9,7 +9,7 @@ from pkgutil import resolve_name
 import numpy as np
 import pytest
 
-from command_line import FAST, blobs, call, done
+from command_line import call, done, with_two_runs
 from sincere.cli.new_data import as_the_run, check_overwrites_nothing
 from sincere.cli.settings import without_effect
 from sincere.embeddings import EmbeddingSet
@@ -27,10 +27,8 @@ class CalledError(Exception):
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """Data and two finished runs that have been evaluated, and a table that comes in parts."""
-    folder = tmp_path_factory.mktemp("runs")
-    data = blobs(folder / "blobs.npz")
+    folder = with_two_runs(tmp_path_factory.mktemp("runs"))
     for loss in ("sincere", "supcon"):
-        done("train", data, *FAST, "--loss", loss, "--out", folder / loss, "--quiet")
         done("evaluate", folder / loss, "--methods", "knn,retrieval", "--draws", "100")
     (folder / "parts").mkdir()
     for part in ("train", "test"):

@@ -17,7 +17,7 @@ import torch
 from rich.console import Console
 from typer.testing import CliRunner
 
-from command_line import FAST, apart, blobs, call, done, parsed, refused
+from command_line import FAST, apart, blobs, call, done, parsed, refused, with_two_runs
 from sincere import diagnose
 from sincere.cli import output, report, run_evaluation
 from sincere.cli.app import app
@@ -40,11 +40,7 @@ VERBS = (*VERBS, "recipes", "recipes list", "recipes show")
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """A folder with data and two runs, and the command line called within it."""
-    folder = tmp_path_factory.mktemp("runs")
-    data = blobs(folder / "blobs.npz")
-    for loss in ("sincere", "supcon"):
-        done("train", data, *FAST, "--loss", loss, "--out", folder / loss, "--quiet")
-    return folder
+    return with_two_runs(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.mark.parametrize("verb", VERBS)

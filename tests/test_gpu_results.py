@@ -152,6 +152,34 @@ def test_the_search_page_shows_the_kept_rows():
     assert search_page.page() == search_page.PAGE.read_text(encoding="utf-8")
 
 
+def test_what_is_said_of_one_minute_is_in_the_kept_rows():
+    """Sentences about runs of which some epochs have smaller views, and about those that they are compared with."""
+    import search_page
+
+    with search_page.ROWS.open(newline="") as file:
+        rows = [(search_page.settings(row), row) for row in csv.DictReader(file) if row["recipe"] == "fast-cifar10"]
+
+    def figures(**asked):
+        """Linear, on views and by class means, of the one row with these settings."""
+        names = {"size": "views.early_size", "batch": "batches.size", "p": "views.options.trivial.p"}
+        wanted = {names.get(name, name): value for name, value in asked.items()} | {"head.layers": "mlp"}
+        found = [row for told, row in rows if all(told.get(name) == value for name, value in wanted.items())]
+        found = [row for row in found if "optimizer.lr" in row["variant"]]
+        (one,) = found
+        return [f"{float(one[name]):.2f}" for name in ("linear", "on_views", "class_means")]
+
+    words = search_page.PAGE.read_text(encoding="utf-8")
+    assert "112 epochs of this kind end at {} % (linear), {} % (on views) and {} % (class means)".format(
+        *figures(epochs="112", size="24", p="0.5")
+    ) in words  # fmt: skip
+    assert "150 at {}, {} and {} %".format(*figures(epochs="150", size="24")) in words
+    at_full_size = figures(epochs="160", **{"optimizer.lr": "0.125"})
+    assert "160 at full size at {}, {} and {} %".format(*at_full_size) in words
+    small, full = figures(epochs="128", batch="1024", p="0.5"), figures(epochs="100", batch="1024", p="0.5")
+    told = "end at {} and {} % (linear), {} and {} % (on views), {} and {} % (class means)"
+    assert told.format(*(value for both in zip(small, full, strict=True) for value in both)) in words
+
+
 def test_the_kept_times_of_an_epoch_are_told():
     """Those of the recipes on the page of training, others on that of the benchmarks."""
     kept = (BENCHMARKS / "results" / "NVIDIA-H200" / "epoch_speed.csv").read_text(encoding="utf-8")

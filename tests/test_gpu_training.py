@@ -61,6 +61,14 @@ def session(compile: str, **changes):
     return build_session(config, images(), torch.device("cuda"), Processes())
 
 
+def losses_of(made, epoch):
+    """The losses of an epoch's steps, which are made."""
+    made.parts.network.train()
+    plan = made.planner.plan(epoch)
+    steps = [(plan.batch(place), epoch * len(plan) + place) for place in range(len(plan))]
+    return [made.step(batch, step=step, times_before=epoch, share=0.5).item() for batch, step in steps]
+
+
 WAYS = [*[("graphs", case) for case in CASES], ("compiled-graphs", "two views"), ("tuned-graphs", "two views")]
 
 
@@ -70,19 +78,10 @@ def test_recorded_steps_are_the_steps(way, case):
     """Three epochs of three complete batches and one that is left over; seven of the nine are replayed."""
     torch.compiler.reset()
     plain, recorded = session("off", **CASES[case]), session(way, **CASES[case])
-    values = {}
-    for name, made in (("plain", plain), ("recorded", recorded)):
-        made.parts.network.train()
-        values[name] = []
-        for epoch in range(3):
-            plan = made.planner.plan(epoch)
-            for place in range(len(plan)):
-                step = epoch * len(plan) + place
-                loss = made.step(plan.batch(place), step=step, times_before=epoch, share=0.5)
-                values[name].append(loss.item())
+    expected, values = ([loss for epoch in range(3) for loss in losses_of(made, epoch)] for made in (plain, recorded))
     assert recorded.step.recorded is not None
     assert list(recorded.step.recorded.recordings) == [32]
-    assert values["recorded"] == pytest.approx(values["plain"], rel=2e-2)  # bfloat16, and kernels chosen anew
+    assert values == pytest.approx(expected, rel=2e-2)  # bfloat16, and kernels chosen anew
     weights = zip(plain.model.parameters(), recorded.model.parameters(), strict=True)
     assert all(torch.allclose(a, b, atol=0.02, rtol=0.05) for a, b in weights)
 
@@ -91,22 +90,14 @@ def test_steps_of_smaller_views_are_recorded_for_themselves():
     """Three epochs at 10 pixels and three at 16: both are replayed, and neither in the place of the other."""
     views = ViewsConfig("plain", 2, SMALL, early_size=10)
     plain, recorded = (session(how, views=views, epochs=6) for how in ("off", "graphs"))
-    values = {}
-    for name, made in (("plain", plain), ("recorded", recorded)):
-        made.parts.network.train()
-        values[name] = []
-        for epoch in range(6):
-            plan = made.planner.plan(epoch)
-            for place in range(len(plan)):
-                step = epoch * len(plan) + place
-                loss = made.step(plan.batch(place), step=step, times_before=epoch, share=0.5)
-                values[name].append(loss.item())
-            early = made.step.recorded_early
-            if made is recorded:
-                # The first three complete batches run plainly, so the recording is made in the second epoch.
-                assert (None if early is None else list(early.recordings)) == ([], [32], [32], None, None, None)[epoch]
+    made = []  # sizes of batches that are recorded, after each epoch
+    for epoch in range(6):
+        assert losses_of(recorded, epoch) == pytest.approx(losses_of(plain, epoch), rel=2e-2)
+        early = recorded.step.recorded_early
+        made.append(None if early is None else list(early.recordings))
+    # The first three complete batches run plainly, so the recording is made in the second epoch.
+    assert made == [[], [32], [32], None, None, None]
     assert list(recorded.step.recorded.recordings) == [32]
-    assert values["recorded"] == pytest.approx(values["plain"], rel=2e-2)
 
 
 def test_a_replay_reads_the_new_batch():

@@ -30,6 +30,12 @@ def in_class_order(found):
     return torch.sort(found.labels, stable=True).indices.tolist()
 
 
+def own_class_first(found, chosen):
+    """The order of what is of one class: its samples, then all others."""
+    order = in_class_order(found)
+    return [i for i in order if found.labels[i] == chosen] + [i for i in order if found.labels[i] != chosen]
+
+
 def test_mean_cosines_without_each_sample():
     found = some_set()
     left_out = similarities_left_out(found)
@@ -44,9 +50,7 @@ def test_mean_cosines_without_each_sample():
 def test_separation_of_a_class_without_each_sample(chosen):
     found = some_set()
     left_out = separation_left_out(found, chosen)
-    order = [i for i in in_class_order(found) if found.labels[i] == chosen]
-    order += [i for i in in_class_order(found) if found.labels[i] != chosen]
-    for place, i in enumerate(order):
+    for place, i in enumerate(own_class_first(found, chosen)):
         seen = similarity_histograms(without(found, i))
         assert float(left_out["overlap"][place]) == pytest.approx(seen.overlap_by_class[chosen], abs=1e-12)
         counts = np.array(seen.between_by_class[chosen])
@@ -82,9 +86,7 @@ def test_the_auroc_of_pairs_is_that_of_all_pairs():
 def test_the_auroc_of_a_class_without_each_sample(chosen):
     found = some_set()
     left_out = auroc_left_out(found, chosen)
-    order = [i for i in in_class_order(found) if found.labels[i] == chosen]
-    order += [i for i in in_class_order(found) if found.labels[i] != chosen]
-    expected = [area(without(found, i), chosen) for i in order]
+    expected = [area(without(found, i), chosen) for i in own_class_first(found, chosen)]
     assert left_out.tolist() == pytest.approx(expected, abs=1e-9)
 
 

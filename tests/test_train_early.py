@@ -135,6 +135,13 @@ def test_a_size_that_shrinks_nothing_is_noted(size, tmp_path, capsys):
     assert {shape[2:] for shape in SEEN} == {(16, 18)}
 
 
+@pytest.mark.parametrize("share", [0.0, 0.1])
+def test_a_share_of_less_than_an_epoch_is_noted(share, tmp_path, capsys):
+    train(config(ViewsConfig("none", 2, early_size=8, early_share=share)), run=tmp_path, data=images(), show="plain")
+    assert f"note: views.early_share={share:g} of the epochs is less than one" in capsys.readouterr().err
+    assert {shape[2:] for shape in SEEN} == {(16, 16)}
+
+
 @pytest.mark.parametrize(("size", "message"), [(2, r"cannot take images of 2×2 pixels .*Choose a larger size")])
 def test_a_size_that_does_not_fit_is_refused_before_there_is_a_run(size, message, tmp_path):
     with pytest.raises(OptionError, match=message):

@@ -50,6 +50,10 @@ def early_views(
         return Early(
             notes=(f"views.early_size={config.early_size} shrinks nothing: views are {height}×{width} pixels.",)
         )
+    if not steps:
+        return Early(
+            notes=(f"views.early_share={config.early_share:g} of the epochs is less than one: no view is shrunk.",)
+        )
     share = config.early_size / min(height, width)
     early = Early(steps, (round(height * share), round(width * share)), share**2)
     training = model.training

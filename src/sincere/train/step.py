@@ -109,7 +109,7 @@ class TrainingStep:
         inputs, labels = parts.data.inputs[mine], parts.data.labels[mine]
         numbers = self._drawn(batch, step, times_before)
         if self.chunk_size is None:
-            loss, outputs, keys = self._way(len(batch))(inputs, numbers, labels)
+            loss, outputs, keys = self._recorded_or_plain(len(batch))(inputs, numbers, labels)
             parts.memory.remember(keys, outputs, labels)
         else:
             loss = self._cached(inputs, numbers, labels, self.chunk_size)
@@ -119,8 +119,8 @@ class TrainingStep:
         parts.memory.follow(parts.network)
         return loss.detach()
 
-    def _way(self, size: int) -> Callable[[Tensor, Tensor, Tensor], Results]:
-        """Recorded or plain: what is left over at the end of an epoch is not worth a recording."""
+    def _recorded_or_plain(self, size: int) -> Callable[[Tensor, Tensor, Tensor], Results]:
+        """The step for a batch of this size: what is left over at the end of an epoch is not worth a recording."""
         if not self.is_early:
             self.recorded_early = None  # its memory is free from here on
         recorded = self.recorded_early if self.is_early else self.recorded
